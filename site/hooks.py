@@ -51,6 +51,7 @@ COLUMNS = {
     "experiment": True,
     "extent": False,
     "cause": False,
+    "reason": False,
     "real_sockets": True,
     "tests_it": True,
     "remark": False,

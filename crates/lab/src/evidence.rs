@@ -178,6 +178,13 @@ impl Bound {
 const RUNS_PREDICTED_MAX: f64 = 10_000.0;
 
 impl Bound {
+    /// Estimates how many runs would decide an undecided estimate, one of `cells` of a statement; `None` if 10,000 would not.
+    pub(crate) fn runs_to_decide_one_of(self, cells: usize, estimate: &Estimate) -> Option<f64> {
+        let may_hold = self.judge(&Estimate::exact(estimate.mean)) == Judgement::Holds;
+        let factor = if may_hold { 1.0 } else { widening(estimate.repetitions, cells) };
+        self.runs_to_decide(estimate, estimate.half_width? * factor)
+    }
+
     /// Estimates how many runs would decide, if their mean and spread stayed as they are: the interval shrinks with the root of their number. Rounded
     /// to two digits; `None` if 10,000 runs would not decide.
     fn runs_to_decide(self, estimate: &Estimate, half_width: f64) -> Option<f64> {
@@ -185,11 +192,15 @@ impl Bound {
             Self::LessThan(bound) | Self::MoreThan(bound) => (estimate.mean - bound).abs(),
             Self::Within(from, to) => (estimate.mean - from).abs().min((estimate.mean - to).abs()),
         };
-        let runs = as_f64(estimate.repetitions) * (half_width / distance).powi(2);
-        let unit = 10f64.powf((runs.log10().floor() - 1.0).max(0.0));
-        let runs = (runs / unit).ceil() * unit;
-        (runs <= RUNS_PREDICTED_MAX).then_some(runs)
+        rounded(as_f64(estimate.repetitions) * (half_width / distance).powi(2))
     }
+}
+
+/// A predicted number of runs, rounded up to two digits; `None` if it is not worth a prediction.
+fn rounded(runs: f64) -> Option<f64> {
+    let unit = 10f64.powf((runs.log10().floor() - 1.0).max(0.0));
+    let runs = (runs / unit).ceil() * unit;
+    (runs <= RUNS_PREDICTED_MAX).then_some(runs)
 }
 
 /// As `< 1`.
@@ -216,6 +227,16 @@ struct Cell {
     seen: String,
     /// The estimate and its bound, or a direct judgement.
     found: Result<(Estimate, Bound), Judgement>,
+    /// Number of runs that each number of the estimate is taken over.
+    runs_each: u32,
+}
+
+/// A cell that could not be tested.
+#[derive(Clone, Debug)]
+struct LeftOut {
+    what: String,
+    /// Number of runs that would have enough data, if that can be estimated.
+    runs: Option<f64>,
 }
 
 impl Cell {
@@ -230,9 +251,8 @@ impl Cell {
     /// Returns how many runs would decide, if the cell is undecided by an estimate; the inner `None` if they would not.
     fn runs_to_decide(&self, cells: usize) -> Option<Option<f64>> {
         let (estimate, bound) = self.found.as_ref().ok().filter(|_| self.judgement(cells) == Judgement::Undecided)?;
-        let may_hold = bound.judge(&Estimate::exact(estimate.mean)) == Judgement::Holds;
-        let factor = if may_hold { 1.0 } else { widening(estimate.repetitions, cells) };
-        Some(bound.runs_to_decide(estimate, estimate.half_width? * factor))
+        let runs = bound.runs_to_decide_one_of(cells, estimate);
+        Some(runs.and_then(|runs| rounded(runs * f64::from(self.runs_each))))
     }
 }
 
@@ -240,7 +260,7 @@ impl Cell {
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     cells: Vec<Cell>,
-    left_out: Vec<String>,
+    left_out: Vec<LeftOut>,
 }
 
 impl Evidence {
@@ -251,23 +271,32 @@ impl Evidence {
 
     /// Judges a cell by an estimate; a cell without one is left out, and listed.
     pub fn cell(&mut self, what: impl Into<String>, estimate: Option<Estimate>, bound: Bound) {
-        let what = what.into();
         match estimate {
-            Some(estimate) => {
-                self.cells.push(Cell { seen: format!("{what} {estimate}"), found: Ok((estimate, bound)) });
-            }
-            None => self.left_out.push(what),
+            Some(estimate) => self.cell_over(1, what, estimate, bound),
+            None => self.left_out(what),
         }
+    }
+
+    /// Judges a cell by an estimate whose numbers are each taken over several runs.
+    pub(crate) fn cell_over(&mut self, runs_each: u32, what: impl Into<String>, estimate: Estimate, bound: Bound) {
+        let over = if runs_each > 1 { format!(", over {runs_each} runs each") } else { String::new() };
+        let seen = format!("{} {estimate}{over}", what.into());
+        self.cells.push(Cell { seen, found: Ok((estimate, bound)), runs_each });
     }
 
     /// Adds a cell whose judgement counts those of several estimates.
     pub fn judged(&mut self, judgement: Judgement, seen: impl Into<String>) {
-        self.cells.push(Cell { seen: seen.into(), found: Err(judgement) });
+        self.cells.push(Cell { seen: seen.into(), found: Err(judgement), runs_each: 1 });
     }
 
     /// Lists a cell that could not be tested, and why.
     pub fn left_out(&mut self, what: impl Into<String>) {
-        self.left_out.push(what.into());
+        self.lacks(what, None);
+    }
+
+    /// Lists a cell without enough data, and how many runs would have it, if that can be estimated.
+    pub(crate) fn lacks(&mut self, what: impl Into<String>, runs: Option<f64>) {
+        self.left_out.push(LeftOut { what: what.into(), runs });
     }
 
     /// Whether more of the cells are left out than a statement may lack.
@@ -291,13 +320,26 @@ impl Evidence {
         }
     }
 
-    /// How many runs would decide, as a prefix of the text; empty if runs do not matter.
+    /// How many runs would have data for as many cells as a statement needs; `None` if it lacks few, the inner `None` if some have no estimate.
+    fn runs_with_data(&self) -> Option<Option<f64>> {
+        let mut runs: Vec<f64> = self.left_out.iter().map(|cell| cell.runs.unwrap_or(f64::INFINITY)).collect();
+        runs.sort_by(f64::total_cmp);
+        let may_lack = (runs.len() + self.cells.len()) / LEFT_OUT_MAX;
+        let needed = runs.len().checked_sub(may_lack + 1)?;
+        runs.get(needed).map(|runs| rounded(*runs))
+    }
+
+    /// How many runs would decide; empty if runs do not matter.
     fn what_would_decide(&self) -> String {
-        let runs = self.cells.iter().filter_map(|cell| cell.runs_to_decide(self.cells.len()));
-        match runs.reduce(|one, other| Some(one?.max(other?))) {
+        let with_data = self.runs_with_data();
+        if with_data == Some(None) {
+            return format!("{} of {} cells lack data", self.left_out.len(), self.left_out.len() + self.cells.len());
+        }
+        let of_cells = self.cells.iter().filter_map(|cell| cell.runs_to_decide(self.cells.len()));
+        match of_cells.chain(with_data).reduce(|one, other| Some(one?.max(other?))) {
             None => String::new(),
-            Some(None) => "more runs would not decide; ".to_owned(),
-            Some(Some(runs)) => format!("about {runs} runs would decide; "),
+            Some(None) => "more runs would not decide".to_owned(),
+            Some(Some(runs)) => format!("about {runs} runs would decide"),
         }
     }
 
@@ -320,7 +362,7 @@ impl Evidence {
             listed.push(if differ { format!("{others} more hold") } else { format!("in all {others} cells") });
         }
         let mut seen = listed.join("; ");
-        let left_out = self.left_out.join(", ");
+        let left_out = self.left_out.iter().map(|cell| cell.what.as_str()).collect::<Vec<_>>().join(", ");
         if !seen.is_empty() && !left_out.is_empty() {
             seen += &format!("; left out for want of data: {left_out}");
         }
@@ -329,9 +371,19 @@ impl Evidence {
             None => Verdict::Skipped(format!("no data: {left_out}")),
             Some(Judgement::Holds) => Verdict::Holds(seen),
             Some(Judgement::Broken) => Verdict::Broken(seen),
-            Some(Judgement::Undecided) => Verdict::Undecided(self.what_would_decide() + &seen),
+            Some(Judgement::Undecided) => Verdict::Undecided(seen),
         };
-        Check::judged(statement, verdict)
+        let would_decide = match verdict {
+            Verdict::Undecided(_) | Verdict::Skipped(_) => self.what_would_decide(),
+            _ => String::new(),
+        };
+        let verdict = match verdict {
+            Verdict::Undecided(seen) if !would_decide.is_empty() => {
+                Verdict::Undecided(format!("{would_decide}; {seen}"))
+            }
+            verdict => verdict,
+        };
+        Check { would_decide, ..Check::judged(statement, verdict) }
     }
 }
 

@@ -181,6 +181,8 @@ pub struct Check {
     pub statement: String,
     /// Whether it holds.
     pub verdict: Verdict,
+    /// Number of runs that would decide it, in words, if it is undecided or not tested and that can be estimated; empty otherwise.
+    pub would_decide: String,
 }
 
 impl Check {
@@ -198,7 +200,7 @@ impl Check {
 
     /// Creates a check with a known verdict: [`Evidence`](crate::evidence::Evidence) has the public way.
     pub(crate) fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { id: String::new(), under: "", statement: statement.into(), verdict }
+        Self { id: String::new(), under: "", statement: statement.into(), verdict, would_decide: String::new() }
     }
 
     /// Gives it the name by which the ledger finds it.

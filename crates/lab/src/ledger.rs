@@ -2,6 +2,7 @@
 //!
 //! A statement without an experiment stays in the list, as not tested.
 
+mod checks;
 mod measured;
 pub mod page;
 pub mod row;
@@ -9,13 +10,17 @@ mod statements;
 
 use std::fmt::Write as _;
 
+use checks::by_checks;
 pub use row::Row;
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Check, Experiment};
 use crate::experiments;
+use crate::plan::{Plan, Scale};
+use crate::readings;
 use crate::scoreboard::{Entry, Published};
+use crate::store::Fnv1a;
 
 /// A paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +55,8 @@ pub struct Statement {
     pub tested: Tested,
     /// Why it is broken, if a run has shown that; empty otherwise.
     pub cause: &'static str,
+    /// Why it is undecided, where the numbers do not tell; empty otherwise.
+    pub reason: &'static str,
     /// Its figures on the page of its paper, if it is one of the paper's main claims.
     pub headline: Option<Headline>,
 }
@@ -171,16 +178,19 @@ pub struct Finding {
     pub seen: String,
     /// Why a broken one is, as far as a run has shown it, or `unknown`; empty if it is not broken.
     pub cause: String,
+    /// Why an undecided one is: the number of runs that would decide, or why none would; empty if it is not undecided.
+    pub reason: String,
 }
 
 impl Statement {
     /// Its result, from the experiments that were run.
     pub fn finding(&self, outcomes: &[Outcome]) -> Finding {
         let outcome = |name| outcomes.iter().find(|outcome| outcome.experiment == name);
-        let (verdict, seen) = match self.tested {
-            Tested::Arithmetic(sums) => by_arithmetic(sums),
-            Tested::Fitted(how) => ("fitted", how.to_owned()),
-            Tested::Not(why) => ("not tested", why.to_owned()),
+        let decided = |(verdict, seen)| (verdict, seen, String::new());
+        let (verdict, seen, reason) = match self.tested {
+            Tested::Arithmetic(sums) => decided(by_arithmetic(sums)),
+            Tested::Fitted(how) => decided(("fitted", how.to_owned())),
+            Tested::Not(why) => decided(("not tested", why.to_owned())),
             Tested::Checks(name, ids) => {
                 let checks = outcome(name).into_iter().flat_map(|outcome| &outcome.checks);
                 let checks: Vec<&Check> = checks.filter(|check| ids.contains(&check.id.as_str())).collect();
@@ -191,15 +201,24 @@ impl Statement {
                 by_numbers(&entries.filter(|entry| entry.what.contains(part)).collect::<Vec<_>>())
             }
         };
-        let (verdict, seen) = match (verdict, measured::verdict(self)) {
+        let (verdict, reason) = match (verdict, measured::verdict(self)) {
             (simulated, real @ ("holds" | "broken"))
                 if ["holds", "broken"].contains(&simulated) && real != simulated =>
             {
-                ("undecided", format!("simulated: {simulated}, over real sockets: {real}; {seen}"))
+                ("undecided", format!("{simulated} if simulated, {real} over real sockets"))
             }
-            _ => (verdict, seen),
+            _ => (verdict, reason),
         };
-        Finding { verdict, seen, cause: self.told_cause(verdict).to_owned() }
+        Finding { verdict, seen, cause: self.told_cause(verdict).to_owned(), reason: self.told_reason(verdict, reason) }
+    }
+
+    /// Why a statement with this verdict is undecided: the words of the statement, else those that follow from the numbers.
+    fn told_reason(&self, verdict: &str, from_numbers: String) -> String {
+        match verdict {
+            "undecided" if self.reason.is_empty() => from_numbers,
+            "undecided" => self.reason.to_owned(),
+            _ => String::new(),
+        }
     }
 
     /// Why a statement with this verdict is broken, as far as a run has shown it; empty if it is not.
@@ -209,6 +228,17 @@ impl Statement {
             "broken" => self.cause,
             _ => "",
         }
+    }
+
+    /// The mark of a result: the probe of the experiment's code and, if the plan declares the statement's checks, a digest of them.
+    fn mark(&self, probe: &str) -> String {
+        let Tested::Checks(name, ids) = self.tested else { return probe.to_owned() };
+        let plan = experiments::find(name).and_then(|it| readings::plan_of_statements(it, Scale::Full).ok());
+        let mut hash = Fnv1a::default();
+        let checks = plan.iter().flat_map(Plan::checks).filter(|check| ids.contains(&check.id.as_str()));
+        let empty = hash.value();
+        checks.for_each(|it| hash.add(format!("{:?}", (&it.under, &it.cells, it.is_of_mean)).as_bytes()));
+        if hash.value() == empty { probe.to_owned() } else { format!("{probe}-{:016x}", hash.value()) }
     }
 
     fn row(&self, outcome: Option<&Outcome>, finding: Finding) -> Row {
@@ -222,44 +252,9 @@ impl Statement {
             verdict: finding.verdict.to_owned(),
             ours: finding.seen,
             cause: finding.cause,
+            reason: finding.reason,
             real_sockets: measured::verdict(self).to_owned(),
-            probe: of(|outcome| &outcome.probe),
-        }
-    }
-}
-
-/// The verdict of a statement's checks, and their numbers. If the paper leaves readings open, it holds or is broken only if it is so under each.
-fn by_checks(checks: &[&Check]) -> (&'static str, String) {
-    let mut readings: Vec<&str> = Vec::new();
-    checks.iter().for_each(|check| {
-        if !readings.contains(&check.under) {
-            readings.push(check.under);
-        }
-    });
-    let of = |reading: &str| {
-        let checks = || checks.iter().filter(|check| check.under == reading);
-        let words: Vec<&str> = checks().map(|check| check.verdict.word()).collect();
-        let seen: Vec<&str> = checks().map(|check| check.verdict.seen()).collect();
-        (together(&words), seen.join("; "))
-    };
-    let found: Vec<(&str, String)> = readings.iter().map(|reading| of(reading)).collect();
-    let lacking = found.iter().filter(|(word, _)| *word == "not tested").count();
-    let told = || readings.iter().zip(&found).filter(|(_, (word, _))| *word != "not tested");
-    let verdicts: Vec<&str> = told().map(|(_, (word, _))| *word).collect();
-    let seen = |(reading, (word, seen)): (&&str, &(&str, String))| match readings.len() {
-        1 => seen.clone(),
-        _ => format!("{}: {word}, {seen}", if reading.is_empty() { "by the text" } else { *reading }),
-    };
-    match verdicts.as_slice() {
-        [] => (together(&[]), found.into_iter().map(|(_, seen)| seen).collect::<Vec<_>>().join("; ")),
-        [first, others @ ..] => {
-            let agree = lacking == 0 && others.iter().all(|other| other == first);
-            let verdict = if agree { *first } else { "undecided" };
-            let differ = ["holds", "broken"].iter().all(|word| verdicts.contains(word));
-            let why = if differ { "no number of runs would decide, it depends on the reading; " } else { "" };
-            let seen = told().map(|(reading, found)| seen((reading, found))).collect::<Vec<_>>().join("; ");
-            let lacking = if lacking > 0 { format!("; without data for {lacking} readings") } else { String::new() };
-            (verdict, why.to_owned() + &seen + &lacking)
+            probe: outcome.map_or(String::new(), |outcome| self.mark(&outcome.probe)),
         }
     }
 }
@@ -276,7 +271,7 @@ fn by_arithmetic(sums: &[Sum]) -> (&'static str, String) {
 
 /// What several published numbers come to: a verdict and the numbers. A number of a single published run that no number of our runs could decide counts
 /// for its statement if it is one that such runs give by chance, and at least as many others are met.
-fn by_numbers(entries: &[&Entry]) -> (&'static str, String) {
+fn by_numbers(entries: &[&Entry]) -> (&'static str, String, String) {
     let scored = entries.iter().filter(|entry| entry.judgement().is_some() && entry.word() != "fitted").count();
     let word = |entry: &Entry| match entry.word_one_of(scored) {
         "undecided" if entry.is_within_chance() => "within chance",
@@ -305,7 +300,18 @@ fn by_numbers(entries: &[&Entry]) -> (&'static str, String) {
         () if count("fitted") > 0 => "fitted",
         () => "not tested",
     };
-    (verdict, seen)
+    let is_open = |entry: &&&Entry| verdict == "undecided" && entry.word_one_of(scored) == "undecided";
+    let open = || entries.iter().filter(is_open);
+    let runs = open().map(|entry| entry.runs_to_decide(scored)).reduce(|one, other| Some(one?.max(other?)));
+    let reason = match runs {
+        None => String::new(),
+        Some(Some(runs)) => format!("about {runs} runs would decide"),
+        Some(None) if open().any(|entry| entry.stays_undecided()) => {
+            "the paper has a single run, and such runs differ too much".to_owned()
+        }
+        Some(None) => "more runs would not decide".to_owned(),
+    };
+    (verdict, seen, reason)
 }
 
 /// One verdict for several checks of a statement.
@@ -357,8 +363,12 @@ pub fn rows(outcomes: &[Outcome], kept: &[Row]) -> Vec<Row> {
         let ran = outcomes.iter().find(|outcome| Some(outcome.experiment) == name);
         let earlier = if ran.is_none() { row::earlier(kept, statement, nth) } else { None };
         let row = match earlier {
-            // Causes may have become known since.
-            Some(row) => Row { cause: statement.told_cause(&row.verdict).to_owned(), ..row.clone() },
+            // Causes and reasons may have become known since.
+            Some(row) => Row {
+                cause: statement.told_cause(&row.verdict).to_owned(),
+                reason: statement.told_reason(&row.verdict, row.reason.clone()),
+                ..row.clone()
+            },
             None => statement.row(ran, statement.finding(outcomes)),
         };
         rows.push(row);
@@ -417,19 +427,73 @@ mod tests {
     fn a_statement_that_holds_under_one_reading_only_is_undecided_and_says_under_which() {
         let check = |under, holds| Check::exact("It is so.", holds, "5 ms").under(under);
         let [text, same, other] = [check("", true), check("lost = data", true), check("lost = both", false)];
-        assert_eq!(by_checks(&[&text]), ("holds", "5 ms (exact)".to_owned()));
+        assert_eq!(by_checks(&[&text]), ("holds", "5 ms (exact)".to_owned(), String::new()));
         assert_eq!(by_checks(&[&text, &same]).0, "holds");
-        let (verdict, seen) = by_checks(&[&text, &same, &other]);
+        let (verdict, seen, reason) = by_checks(&[&text, &same, &other]);
         assert_eq!(verdict, "undecided");
         assert_eq!(
-            seen,
-            "no number of runs would decide, it depends on the reading; by the text: holds, 5 ms (exact); \
-             lost = data: holds, 5 ms (exact); lost = both: broken, 5 ms (exact)"
+            [seen.as_str(), reason.as_str()],
+            [
+                "by the text: holds, 5 ms (exact); lost = data: holds, 5 ms (exact); lost = both: broken, 5 ms (exact)",
+                "turns with the reading of the paper: holds (by the text; lost = data), broken (lost = both)"
+            ]
         );
         let skipped = Check::skipped("It is so.", "no data").under("lost = both");
-        let lacking = ("undecided", "by the text: holds, 5 ms (exact); without data for 1 readings".to_owned());
-        assert_eq!(by_checks(&[&text, &skipped]), lacking);
+        let (verdict, seen, reason) = by_checks(&[&text, &skipped]);
+        assert_eq!(verdict, "undecided");
+        assert_eq!(
+            [seen.as_str(), reason.as_str()],
+            ["by the text: holds, 5 ms (exact); without data for 1 readings", "lost = both: no data"]
+        );
         assert_eq!(by_checks(&[]).0, "not tested");
+    }
+
+    #[test]
+    fn a_row_is_older_if_its_checks_or_its_code_were_others() {
+        let statement = statements().find(|it| it.says.starts_with("TCP's 1st and 2nd")).expect("it is listed");
+        assert!(matches!(statement.tested, Tested::Checks("p10-fig8a", _)));
+        let outcome = Outcome {
+            experiment: "p10-fig8a",
+            extent: String::new(),
+            probe: "00ff".to_owned(),
+            checks: Vec::new(),
+            scoreboard: Vec::new(),
+        };
+        let row = statement.row(Some(&outcome), statement.finding(&[]));
+        assert_eq!([row.is_older("00ff"), row.is_older("00fe")], [false, true]);
+        let (probe, checks) = row.probe.split_once('-').expect("the plan declares the checks");
+        assert_eq!(probe, "00ff");
+        let other = checks.replace(&checks[..1], if checks.starts_with('0') { "1" } else { "0" });
+        assert!(Row { probe: format!("00ff-{other}"), ..row }.is_older("00ff"));
+    }
+
+    #[test]
+    fn an_undecided_statement_says_how_many_runs_would_decide_or_why_none_would() {
+        let check = |mean, half_width, under| {
+            let mut evidence = crate::evidence::Evidence::new();
+            let estimate = crate::evidence::Estimate { mean, half_width: Some(half_width), repetitions: 10 };
+            evidence.cell("cell", Some(estimate), crate::evidence::Bound::LessThan(1.0));
+            evidence.check("It is so.").id("restart-adds").under(under)
+        };
+        let open = check(0.75, 0.5, "");
+        assert_eq!(by_checks(&[&open]).2, "about 40 runs would decide");
+        assert!(by_checks(&[&open]).1.starts_with("cell 0.750"), "the number of runs has a column of its own");
+        assert_eq!(by_checks(&[&check(0.5, 0.1, ""), &open]).2, "about 40 runs would decide");
+        let readings = [check(0.5, 0.1, ""), check(0.75, 0.5, "other")];
+        assert_eq!(by_checks(&readings.each_ref()).2, "other: about 40 runs would decide");
+
+        let statement = statements().find(|it| it.says.starts_with("Restarting the timer adds")).expect("it is listed");
+        let outcome = |check| Outcome {
+            experiment: "r15-tail-loss",
+            extent: String::new(),
+            probe: String::new(),
+            checks: vec![check],
+            scoreboard: Vec::new(),
+        };
+        let reason = |statement: &Statement, check| statement.finding(&[outcome(check)]).reason;
+        assert_eq!(reason(statement, open.clone()), "about 40 runs would decide");
+        let told = Statement { reason: "It is a tie.", ..*statement };
+        assert_eq!([reason(&told, open), reason(&told, check(0.5, 0.1, ""))], ["It is a tie.", ""]);
     }
 
     #[test]
@@ -439,13 +503,14 @@ mod tests {
             Entry::value(what, "%", 5.0, Some(ours))
         };
         let (met, missed) = (entry("one", 5.1), entry("other", 9.0));
-        let (verdict, seen) = by_numbers(&[&met, &missed]);
+        let (verdict, seen, reason) = by_numbers(&[&met, &missed]);
         assert_eq!(verdict, "broken");
         assert_eq!(
             seen,
             "1 met, 1 missed; met: one: 5 % published, 5.10 ± 0.100 (n = 5) measured; \
              missed: other: 5 % published, 9.00 ± 0.100 (n = 5) measured"
         );
+        assert_eq!(reason, "", "it is decided");
 
         // Just beyond a quarter, by less than chance does to one of ten.
         let ours = crate::evidence::Estimate { mean: 6.36, half_width: Some(0.1), repetitions: 30 };
@@ -453,6 +518,8 @@ mod tests {
         let mut many = vec![&met; 9];
         many.push(&beyond);
         assert_eq!([by_numbers(&[&beyond]).0, by_numbers(&many).0], ["broken", "undecided"]);
+        // A margin of 0.11 takes an interval wider by half, as one of ten, from 0.1 to below it.
+        assert_eq!(by_numbers(&many).2, "about 55 runs would decide");
 
         let check = Check::exact("Restarting the timer adds nothing.", false, "no").id("restart-adds");
         let outcome = Outcome {

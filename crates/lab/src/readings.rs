@@ -23,11 +23,16 @@ pub const EXPERIMENTS: &[&str] = &[
 
 /// What statements compare although it is swept one at a time.
 const COMPARED: [&str; 4] = ["rtt", "rate", "transport", "bundling"];
-/// What statements compare of experiments that have more: the senders of R12.
-const STATED: [(&str, &str); 3] = [
+/// What statements compare of experiments that have more: the senders of R12 and R15.
+const STATED: [(&str, &str); 8] = [
     ("r12-fig3", "sender = [\"2012\"]\n"),
     ("r12-fig4", "sender = [\"2012\"]\n"),
     ("r12-fig7", "sender = [\"2012\", \"2012+nr-sack\"]\n"),
+    ("r15-buffering", "sender = [\"2012\"]\n"),
+    ("r15-parking-lot", "sender = [\"2012\", \"2012+nr-sack\"]\nimportant = [\"50%\"]\n"),
+    ("r15-syslog-congestion", "sender = [\"tcp\", \"sctp\", \"pr-sctp\", \"pr-sctp+nr-sack\"]\n"),
+    ("r15-syslog-loss", "sender = [\"udp\", \"tcp\", \"sctp\", \"pr-sctp\", \"pr-sctp+nr-sack\"]\n"),
+    ("r15-syslog-trace", "sender = [\"udp\", \"tcp\", \"sctp\", \"pr-sctp\", \"pr-sctp+nr-sack\"]\n"),
 ];
 /// The case of Fig. 8(a).
 const FIG_8A: &str = "rtt = \"100ms\"\nloss = \"5%\"\ninterval = \"250ms\"\n";
@@ -95,7 +100,7 @@ impl Combination {
 }
 
 /// Returns the part of an experiment's own plan that statements use: parameters of P06 and P10 that the plan sweeps one at a time, to show their
-/// influence, keep their first value, and R12's have the paper's senders alone.
+/// influence, keep their first value, and those of R12 and R15 have the papers' senders alone.
 ///
 /// # Errors
 /// None for the plans of the experiments, which a test verifies.

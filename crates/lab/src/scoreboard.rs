@@ -107,19 +107,27 @@ impl Entry {
 
     /// As [`judgement`](Self::judgement), as one of `numbers` in a statement that is broken if any of them is ([`Bound::judge_one_of`]).
     fn judgement_one_of(&self, numbers: usize) -> Option<Judgement> {
-        let measured = self.measured?;
-        if matches!(self.standing, Standing::NotTested(_)) {
-            return None;
-        }
-        let (estimate, bound) = self.judged.unwrap_or_else(|| match self.published {
-            Published::Value(value) | Published::OneRun(value, _) => (measured, Bound::about(value, MARGIN)),
-            Published::Inequality(bound) => (measured, bound),
-        });
+        let (estimate, bound) = self.estimate()?;
         Some(match bound.judge_one_of(numbers, &estimate) {
             // Counts of few events have no normal distribution.
             Judgement::Broken if self.is_seen() => Judgement::Undecided,
             judgement => judgement,
         })
+    }
+
+    /// The judged estimate and its bound; `None` if it was not measured, or the model cannot show it.
+    fn estimate(&self) -> Option<(Estimate, Bound)> {
+        let measured = self.measured.filter(|_| !matches!(self.standing, Standing::NotTested(_)))?;
+        Some(self.judged.unwrap_or_else(|| match self.published {
+            Published::Value(value) | Published::OneRun(value, _) => (measured, Bound::about(value, MARGIN)),
+            Published::Inequality(bound) => (measured, bound),
+        }))
+    }
+
+    /// Estimates how many runs would decide it, as one of `numbers`, if it is undecided; `None` if no number would.
+    pub fn runs_to_decide(&self, numbers: usize) -> Option<f64> {
+        let (estimate, bound) = self.estimate().filter(|_| !self.stays_undecided())?;
+        bound.runs_to_decide_one_of(numbers, &estimate)
     }
 
     /// Whether some of our runs, one in a hundred at least, are as far from their mean as the published one.

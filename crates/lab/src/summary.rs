@@ -107,10 +107,18 @@ pub struct SeriesSummary {
     quantiles_s: [Repeated; QUANTILES.len()],
     max_s: Repeated,
     counts: Repeated,
+    /// The delays of the repetitions with few of them.
+    few: BTreeMap<u32, Vec<(u64, u64)>>,
 }
+
+/// Repetitions with more delays than this have quantiles of their own.
+const FEW: u64 = 200;
 
 impl SeriesSummary {
     fn add(&mut self, repetition: u32, delays: &DelayStatistics) {
+        if delays.count() <= FEW {
+            self.few.insert(repetition, delays.buckets());
+        }
         self.all.merge(delays);
         self.counts.add(repetition, as_f64(delays.count()));
         if let Some(mean) = delays.mean() {
@@ -140,6 +148,26 @@ impl SeriesSummary {
     pub fn quantile_s(&self, quantile: f64) -> Option<&Repeated> {
         let place = QUANTILES.iter().position(|known| (known - quantile).abs() < 1e-9)?;
         self.quantiles_s.get(place)
+    }
+
+    /// A quantile in each group of `size` repetitions in a row, in seconds, numbered from 0: that of their delays together, or the mean of theirs if
+    /// one of the series has many. The last group takes the rest along.
+    pub(crate) fn quantile_of_groups_s(&self, quantile: f64, size: u32, repetitions: u32) -> Option<Repeated> {
+        let is_rare = self.few.len() == self.counts.values().len();
+        let each = self.quantile_s(quantile)?;
+        let mut of_groups = Repeated::default();
+        let groups = repetitions / size;
+        for group in 0..groups {
+            let end = if group + 1 == groups { repetitions } else { (group + 1) * size };
+            let mut delays = DelayStatistics::new();
+            for (delay_ns, count) in self.few.range(group * size..end).flat_map(|(_, buckets)| buckets) {
+                (0..*count).for_each(|_| delays.record(Duration::from_nanos(*delay_ns)));
+            }
+            let own: Repeated = (group * size..end).filter_map(|repetition| each.at(repetition)).collect();
+            let found = if is_rare { delays.quantile(quantile).map(|delay| delay.as_secs_f64()) } else { own.mean() };
+            found.into_iter().for_each(|found| of_groups.add(group, found));
+        }
+        Some(of_groups)
     }
 
     /// The delays of all repetitions together.

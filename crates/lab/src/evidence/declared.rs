@@ -18,7 +18,8 @@ fn judged(results: &Results, declared: &DeclaredCheck, is_random: &dyn Fn(&Point
     let DeclaredCheck { says, id, under, cells, is_of_mean } = declared;
     let (mut evidence, mut unknown, mut found) = (Evidence::new(), None, Vec::new());
     for declared in cells {
-        let cell = Cell { results, declared, measured: declared.number.measured(), is_random, at: None };
+        let cell = Cell { results, declared, measured: declared.number.measured(), is_random, at: None, runs_each: 1 };
+        let cell = Cell { runs_each: cell.runs_for_quantiles(), ..cell };
         if cell.measured.iter().any(|measured| cell.find(measured).is_some() || cell.names_another(measured)) {
             unknown = unknown.or_else(|| cell.measured.iter().find(|measured| !cell.is_known(measured)).copied());
             found.push(cell);
@@ -66,7 +67,12 @@ struct Cell<'r> {
     is_random: &'r dyn Fn(&Point) -> bool,
     /// The point of all numbers, regardless of their settings.
     at: Option<&'r PointSummary>,
+    /// Number of runs over which each quantile is taken.
+    runs_each: u32,
 }
+
+/// Minimum number of groups of runs over which quantiles of rare delays are taken.
+const GROUPS_MIN: u32 = 4;
 
 impl<'r> Cell<'r> {
     fn add_to(&self, evidence: &mut Evidence) {
@@ -93,7 +99,47 @@ impl<'r> Cell<'r> {
         };
         let estimate = estimate.filter(|estimate| estimate.mean.is_finite());
         let exact = |estimate: Estimate| if self.is_exact() { Estimate::exact(estimate.mean) } else { estimate };
-        evidence.cell(name, estimate.map(exact), bound);
+        match estimate {
+            Some(estimate) => evidence.cell_over(self.runs_each, name, exact(estimate), bound),
+            None => evidence.lacks(name, self.runs_with_data()),
+        }
+    }
+
+    /// Number of runs over which each quantile of the cell has a delay beyond it. 1 if every run has, if the runs do not suffice, and if the cell
+    /// has other measures: the maximum of several runs, for example, is not that of one.
+    fn runs_for_quantiles(&self) -> u32 {
+        let runs = self.measured.iter().map(|measured| match measured.statistic {
+            Statistic::Quantile(quantile) if self.declared.delays_min > 0 => {
+                let (delays, repetitions) = self.delays(measured)?;
+                let runs = f64::from(repetitions) / beyond(quantile, delays);
+                (1..=repetitions / GROUPS_MIN).find(|each| f64::from(*each) >= runs)
+            }
+            _ => None,
+        });
+        runs.reduce(|one, other| Some(one?.max(other?))).flatten().unwrap_or(1)
+    }
+
+    /// Number of delays of a series in all runs, and of runs.
+    fn delays(&self, measured: &Measured) -> Option<(u64, u32)> {
+        let summary = self.find(measured)?;
+        Some((summary.series().get(&measured.name)?.all().count(), summary.repetitions()))
+    }
+
+    /// Number of runs that would have enough delays of each series; `None` if there is a series without any, or no lack of delays.
+    fn runs_with_data(&self) -> Option<f64> {
+        let runs = self.measured.iter().map(|measured| {
+            let (delays, repetitions) = self.delays(measured)?;
+            let of_mean = as_f64(self.declared.delays_min) / as_f64(delays);
+            let of_quantile = match measured.statistic {
+                Statistic::Quantile(quantile) => f64::from(GROUPS_MIN) / beyond(quantile, delays),
+                _ => 0.0,
+            };
+            Some(f64::from(repetitions) * of_mean.max(of_quantile))
+        });
+        let all = self.measured.iter().filter_map(|measured| self.find(measured)).map(PointSummary::repetitions);
+        runs.reduce(|one, other| Some(one?.max(other?)))
+            .flatten()
+            .filter(|runs| all.max().is_some_and(|all| *runs > f64::from(all)))
     }
 
     /// The cell's name with the means of both numbers of a ratio; without the part in brackets if there are none.
@@ -191,8 +237,13 @@ impl<'r> Cell<'r> {
             Statistic::Mean | Statistic::Quantile(_) | Statistic::Max => {}
         }
         let series = series.filter(|series| self.are_enough(series, summary, measured.statistic))?;
+        let of_groups;
         let seconds = match measured.statistic {
             Statistic::Mean => series.mean_s(),
+            Statistic::Quantile(quantile) if self.runs_each > 1 => {
+                of_groups = series.quantile_of_groups_s(quantile, self.runs_each, summary.repetitions())?;
+                &of_groups
+            }
             Statistic::Quantile(quantile) => series.quantile_s(quantile)?,
             _ => series.max_s(),
         };
@@ -203,7 +254,7 @@ impl<'r> Cell<'r> {
     fn are_enough(&self, series: &SeriesSummary, summary: &PointSummary, statistic: Statistic) -> bool {
         let (count, least) = (series.all().count(), self.declared.delays_min);
         let beyond = match statistic {
-            Statistic::Quantile(quantile) => (1.0 - quantile) * as_f64(count) + 1e-6,
+            Statistic::Quantile(quantile) => f64::from(self.runs_each) * beyond(quantile, count),
             _ => f64::INFINITY,
         };
         least == 0 || (count >= least && beyond >= f64::from(summary.repetitions()))
@@ -231,6 +282,11 @@ impl<'r> Cell<'r> {
             _ => summary.series().contains_key(&measured.name),
         })
     }
+}
+
+/// Number of delays beyond a quantile.
+fn beyond(quantile: f64, delays: u64) -> f64 {
+    (1.0 - quantile) * as_f64(delays) + 1e-6
 }
 
 fn combined(operation: Operation, one: Number, other: Number) -> Option<Number> {
@@ -329,6 +385,41 @@ mod tests {
         assert_eq!(seen("test = \"'number'{load=50%} > 8\"\n").0, "broken");
         assert_eq!(seen("test = \"ratio('number', 'number') < 1\"\n").0, "not tested", "nothing tells both apart");
         assert_eq!(seen("test = \"ratio('number', 'number') < 1.1\"\n").0, "holds", "they are as good");
+    }
+
+    /// Judges a check of 40 runs with five delays each, of 1 to 5 ms.
+    fn judged_of_rare(check: &str) -> Check {
+        let text =
+            format!("experiment = \"md1\"\nrepetitions = 40\n[[check]]\nsays = \"It is so.\"\ndelays_min = 5\n{check}");
+        let file = PlanFile::parse("my.toml", &text).expect("a sound plan");
+        let plan = file.plan(&Md1, Scale::Full).expect("a sound plan");
+        let mut summary = PointSummary::new(plan.points()[0].clone());
+        for run in 0..40 {
+            let mut samples = Samples::new();
+            for ms in 1..=5 {
+                let delay = Duration::from_micros(1000 * ms + run);
+                samples.record("rare", Sample { sent_at: Instant::ZERO, delay });
+                (0..60).for_each(|_| samples.record("frequent", Sample { sent_at: Instant::ZERO, delay }));
+            }
+            summary.add(&samples);
+        }
+        checks(&Results::new(plan, vec![summary]), &|_| true).pop().expect("a check")
+    }
+
+    #[test]
+    fn quantiles_of_rare_delays_are_taken_over_several_runs_or_it_is_said_how_many_are_missing() {
+        // Ten delays have one beyond the 90%: two runs.
+        let check = judged_of_rare("test = \"'rare'.p90 from 4.9 to 5.1\"\n");
+        assert_eq!(check.verdict.word(), "holds");
+        assert!(check.verdict.seen().ends_with("(n = 20), over 2 runs each"), "{}", check.verdict.seen());
+        let check = judged_of_rare("test = \"ratio('rare'.p90, 'frequent'.p90) from 0.99 to 1.01\"\n");
+        assert_eq!(check.verdict.word(), "holds", "of frequent ones it is the mean of as many runs");
+        assert!(check.verdict.seen().contains("(n = 20), over 2 runs each"), "{}", check.verdict.seen());
+        // A hundred are 20 runs, and four groups of them 80.
+        let check = judged_of_rare("test = \"'rare'.p99 < 5\"\n");
+        assert_eq!((check.verdict.word(), check.would_decide.as_str()), ("not tested", "about 80 runs would decide"));
+        let check = judged_of_rare("test = \"'rare'.max < 6\"\n");
+        assert!(check.verdict.seen().ends_with("(n = 40)"), "the maximum of several runs is not that of one");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::p10_congested::{loss_entry, run};
 use super::p10_fig8::{Case, Measure};
-use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Description, Experiment};
+use crate::evidence::{Bound, Estimate};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Point, Value, definition};
 use crate::samples::Samples;
@@ -11,10 +11,6 @@ use crate::scenario::{Group, Ordinal};
 use crate::scoreboard::Entry;
 use crate::summary::{Repeated, Results};
 
-/// "Stable": within so large a share of its mean over the intervals. The bound is ours.
-const STABLE: f64 = 0.25;
-/// "Very much the same": within a tenth. The bound is ours.
-const UNCHANGED: f64 = 0.1;
 /// Why lksctp is so early at 20 messages a second.
 const WHY_EARLY: &str = "At 20 messages a second our lksctp gets three more reports, and retransmits fast once more, before the answer to the \
      first fast retransmission can be back; most of these second retransmissions are spurious.";
@@ -40,10 +36,6 @@ impl Experiment for P10Fig10 {
             Entry::inequality(what, "", Bound::LessThan(1.0), ratio).because(WHY_EARLY)
         });
         std::iter::once(loss_entry(results)).chain(rows).collect()
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![Curves::new(results, "100ms").stable_check(), rtt_check(results)]
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -90,26 +82,6 @@ impl<'r> Curves<'r> {
         self.cases.iter().map(|(interval, case)| (*interval, case.ratio(Ordinal::Second, over, under))).collect()
     }
 
-    /// "The 99th percentile for all modifications is stable."
-    fn stable_check(&self) -> Check {
-        let each = self.repeated(Group::AllMods, Measure::P99);
-        let known: Vec<&Repeated> = each.iter().filter_map(|(_, values)| values.as_ref()).collect();
-        let count = crate::count::as_f64(known.len());
-        let sum = known.iter().skip(1).fold(known.first().map(|first| (*first).clone()), |sum, next| {
-            sum.map(|sum| sum.zip_with(next, |one, other| one + other))
-        });
-        let mut evidence = Evidence::new();
-        for (interval_ms, values) in &each {
-            let ratio = sum.as_ref().zip(values.as_ref());
-            let ratio = ratio.and_then(|(sum, values)| Estimate::ratio(values, &sum.map(|sum| sum / count)));
-            let what = format!("over the mean of all intervals at {interval_ms:.0} ms:");
-            evidence.cell(what, ratio, Bound::about(1.0, STABLE));
-        }
-        evidence
-            .check("The 99% of all modifications is stable: at each interval within a quarter of its mean over all.")
-            .id("stable")
-    }
-
     fn figure(&self, measure: Measure, title: &str, conditions: &str) -> Figure {
         let series: Vec<PointSeries> = Group::ALL
             .into_iter()
@@ -131,23 +103,4 @@ impl<'r> Curves<'r> {
         let y = Axis::from_zero(&label, highest, Unit::Milliseconds);
         Figure { points: PointSeries::told_apart(series), ..Figure::new(title, conditions, x, y) }
     }
-}
-
-/// "Lowering the RTT reduces the latency only for the smallest interarrival times."
-fn rtt_check(results: &Results) -> Check {
-    let (lower, stated) = (Curves::new(results, "50ms"), Curves::new(results, "100ms"));
-    let mut evidence = Evidence::new();
-    for (index, ((interval_ms, low), (_, high))) in lower.cases.iter().zip(&stated.cases).enumerate() {
-        for group in [Group::Lksctp, Group::AllMods] {
-            let mean = |case: &Case<'_>| case.repeated_ms(group, Ordinal::Second, Measure::Mean);
-            let ratio = mean(low).zip(mean(high)).and_then(|(low, high)| Estimate::ratio(&low, &high));
-            let bound = if index == 0 { Bound::LessThan(1.0) } else { Bound::about(1.0, UNCHANGED) };
-            let what = format!("{} at {interval_ms:.0} ms, 50 ms over 100 ms:", group.title());
-            evidence.cell(what, ratio, bound);
-        }
-    }
-    evidence.check(
-        "A round-trip time of 50 ms instead of 100 ms lowers the mean only at the shortest interval; at the others it stays within a \
-         tenth.",
-    ).id("lower-rtt")
 }

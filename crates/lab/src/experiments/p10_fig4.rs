@@ -46,8 +46,14 @@ impl Experiment for P10Fig4 {
     fn figures(&self, results: &Results) -> Vec<Figure> {
         let plan = results.plan();
         let first_seed = plan.repetition_seed(0);
+        // The parts of the figure, at each RTO.Min, without the other ways to lose packets and to measure.
+        let first = |name| results.points().first().and_then(|summary| summary.point().value(name));
+        let is_part = |summary: &&PointSummary| {
+            ["lost", "rtt_samples"].into_iter().all(|name| summary.point().value(name) == first(name))
+        };
+        let parts: Vec<&PointSummary> = results.points().iter().filter(is_part).collect();
         let curves: Vec<[Curve; 2]> =
-            results.points().iter().map(|summary| over_time(&trace(summary.point(), first_seed))).collect();
+            parts.iter().map(|summary| over_time(&trace(summary.point(), first_seed))).collect();
         let rtos_ms = curves.iter().flatten().flat_map(|curve| &curve.points).map(|(_, rto_ms)| *rto_ms);
         // One scale for all parts, so that they can be compared.
         let highest_ms = rtos_ms.fold(0.0, f64::max);
@@ -57,7 +63,7 @@ impl Experiment for P10Fig4 {
             let conditions = format!("{}; the first minute of the first run", plan.label(summary.point()));
             Figure { curves: curves.into(), ..Figure::new(plan.title(), &conditions, x, y) }
         };
-        results.points().iter().zip(curves).map(part).collect()
+        parts.into_iter().zip(curves).map(part).collect()
     }
 }
 

@@ -24,9 +24,12 @@ pub struct Row {
     pub ours: String,
     /// Why a broken statement is broken, or `unknown`.
     pub cause: String,
+    /// Why an undecided statement is undecided: the number of runs that would decide, or why none would.
+    pub reason: String,
     /// The verdict over real sockets; empty if there is none.
     pub real_sockets: String,
-    /// The [probe](crate::runner::probe) of the experiment in the code that gave this result; empty if it was not recorded.
+    /// The [probe](crate::runner::probe) of the experiment in the code that gave this result, and after a hyphen a digest of the checks that the plan
+    /// declares for it; empty if it was not recorded.
     pub probe: String,
 }
 
@@ -49,11 +52,12 @@ pub fn to_json(rows: &[Row]) -> String {
 
 /// The rows as comma-separated values (RFC 4180), after a line with the names of the columns.
 pub fn to_csv(rows: &[Row]) -> String {
-    let head = "paper,section,statement,experiment,extent,verdict,ours,cause,real_sockets,probe\n".to_owned();
+    let head = "paper,section,statement,experiment,extent,verdict,ours,cause,reason,real_sockets,probe\n".to_owned();
     rows.iter().fold(head, |text, row| {
-        let Row { paper, section, statement, experiment, extent, verdict, ours, cause, real_sockets, probe } = row;
+        let Row { paper, section, statement, experiment, extent, verdict, ours, cause, reason, real_sockets, probe } =
+            row;
         let paper = format!("{paper:?}");
-        let cells = [&paper, section, statement, experiment, extent, verdict, ours, cause, real_sockets, probe];
+        let cells = [&paper, section, statement, experiment, extent, verdict, ours, cause, reason, real_sockets, probe];
         text + &cells.map(|cell| quoted(cell)).join(",") + "\n"
     })
 }
@@ -66,6 +70,11 @@ impl Row {
     /// Whether this is a row of the statement.
     pub(super) fn is_of(&self, statement: &Statement) -> bool {
         self.paper == statement.paper && self.section == statement.section && self.statement == statement.says
+    }
+
+    /// Whether other code, by the probe of its experiment, or other checks gave this result.
+    pub fn is_older(&self, probe: &str) -> bool {
+        super::statements().find(|it| self.is_of(it)).is_none_or(|statement| self.probe != statement.mark(probe))
     }
 
     /// The command that gives this result; empty if no experiment does.

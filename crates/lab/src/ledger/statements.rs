@@ -45,6 +45,9 @@ struct RawStatement {
     not_tested: Option<String>,
     #[serde(default)]
     cause: String,
+    /// Why it is undecided, if the numbers do not tell.
+    #[serde(default)]
+    reason: String,
     headline: Option<RawHeadline>,
 }
 
@@ -94,8 +97,8 @@ impl RawStatement {
             label: raw.label.leak(),
             unit: raw.unit.leak(),
         });
-        let (section, says, cause) = (self.section.leak(), self.says.leak(), self.cause.leak());
-        Statement { paper, section, says, tested, cause, headline }
+        let (section, says) = (self.section.leak(), self.says.leak());
+        Statement { paper, section, says, tested, cause: self.cause.leak(), reason: self.reason.leak(), headline }
     }
 }
 

@@ -129,7 +129,8 @@ impl Scope<'_> {
             let (mut each, mut each_check) = (raw.each.clone(), raw.each_check.clone());
             each.extend(check.each);
             each_check.extend(check.each_check);
-            RawCheck { under: raw.under.clone(), each, each_check, ..check }
+            let under = if check.under.is_empty() { raw.under.clone() } else { check.under };
+            RawCheck { under, each, each_check, ..check }
         };
         Ok(SharedChecks { check: check.into_iter().map(with).collect(), names })
     }

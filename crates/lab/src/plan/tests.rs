@@ -440,3 +440,10 @@ fn an_empty_name_of_a_trace_is_told_as_such() {
     let problem = LinkTrace::load(std::path::Path::new(""), "a\u{1b}").expect_err("no terminal shows it");
     assert!(problem.contains("a control character in it"), "{problem}");
 }
+
+#[test]
+fn a_shared_check_keeps_its_readings() {
+    let plan = Plan::own(experiments::find("r15-syslog-congestion").expect("it is there"), Scale::Full);
+    let checks = plan.checks().iter().filter(|check| check.id == "not-clearly");
+    assert_eq!(checks.map(|check| check.under).collect::<Vec<_>>(), ["lines of 90 bytes", "lines of 250 bytes"]);
+}

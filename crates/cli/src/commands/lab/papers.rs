@@ -168,17 +168,19 @@ fn judge_age(papers: &PapersArgs, rows: &[Row]) -> Result<()> {
     for experiment in ledger::experiments().into_iter().filter(|it| papers.wants(*it)) {
         let of: Vec<&Row> = rows.iter().filter(|row| row.experiment == experiment.name()).collect();
         let probe = runner::probe(experiment);
-        let old = of.iter().filter(|row| row.probe != probe).count();
+        let old = of.iter().filter(|row| row.is_older(&probe)).count();
         tested += of.len();
         if old > 0 {
-            lines.push(format!("{}: {old} of {} rows are of older code", experiment.name(), of.len()));
+            lines.push(format!("{}: {old} of {} rows are of older code or checks", experiment.name(), of.len()));
         }
         older += old;
     }
-    lines.push(format!("Of {tested} rows, {older} are of older code."));
+    lines.push(format!("Of {tested} rows, {older} are of older code or checks."));
     output::print(&lines.join("\n"))?;
     if older > 0 {
-        bail!("{older} rows are of older code; festina lab ledger --only NAME --docs DIR runs an experiment again");
+        bail!(
+            "{older} rows are of older code or checks; festina lab ledger --only NAME --docs DIR runs an experiment again"
+        );
     }
     Ok(())
 }

@@ -194,8 +194,8 @@ impl<'a> Cases<'a> {
         evidence.check(statement).id(family.id("depends"))
     }
 
-    /// "TLPR provides the best performance in almost all cases", of `tlpr`. An equal performance is the best, too, if it is not equal everywhere.
-    pub(crate) fn best_check(&self, family: &Family, tlpr: &str) -> Check {
+    /// "TLPR has the largest gain in almost all scenarios", by a reading of TLPR. An equal gain is the largest, too, in less than half of the cases.
+    pub(crate) fn best_check(&self, family: &Family, (tlpr, reading): (&str, &'static str)) -> Check {
         let others = [family.standard, family.rtor, family.tlp];
         let statement = format!(
             "{}: {tlpr} is the fastest of {} and itself in almost all cases, {:.0}% ({}).",
@@ -208,7 +208,7 @@ impl<'a> Cases<'a> {
             self.cases.iter().filter_map(|case| Some((case.label(), case.standing(tlpr, &others)?))).collect();
         let all = standings.len();
         if all == 0 {
-            return Check::skipped(statement, LACKING).id(family.best_id(tlpr));
+            return Check::skipped(statement, LACKING).id(family.id("tlpr-best")).under(reading);
         }
         let of = |wanted: fn(&Standing<'_>) -> bool| -> Vec<&(&str, Standing<'_>)> {
             standings.iter().filter(|(_, standing)| wanted(standing)).collect()
@@ -241,15 +241,16 @@ impl<'a> Cases<'a> {
         }
         let judgement = match () {
             () if as_share(best, all) >= ALMOST_ALL => Judgement::Holds,
-            () if best > 0 && as_share(best + equal, all) >= ALMOST_ALL => Judgement::Holds,
+            () if 2 * best > all && as_share(best + equal, all) >= ALMOST_ALL => Judgement::Holds,
             () if as_share(worse.len(), all) > 1.0 - ALMOST_ALL => Judgement::Broken,
+            () if 2 * (equal + worse.len()) >= all => Judgement::Broken,
             // Where nothing is random a tie is one.
             () if !self.is_random => Judgement::Broken,
             () => Judgement::Undecided,
         };
         let mut evidence = Evidence::new();
         evidence.judged(judgement, seen);
-        evidence.check(statement).id(family.best_id(tlpr))
+        evidence.check(statement).id(family.id("tlpr-best")).under(reading)
     }
 
     /// Compares with a published number the reduction of a sender's mean delay over all cases, relative to the standard.
@@ -321,5 +322,26 @@ mod tests {
         assert_eq!(one_run(false, &[100.6]), Some(Standing::Best));
         assert_eq!(one_run(false, &[100.4]), Some(Standing::Tie(vec!["b"], Vec::new())));
         assert_eq!(one_run(true, &[100.6]), Some(Standing::Tie(Vec::new(), vec!["b"])));
+    }
+
+    #[test]
+    fn a_sender_that_is_merely_as_fast_as_another_in_half_of_the_cases_has_not_the_largest_gain() {
+        let point = PointSummary::new(Plan::own(&Md1, Scale::Quick).points()[0].clone());
+        let [fast, faster, slow] = [[100.0, 101.0, 99.0], [80.0, 81.0, 79.0], [200.0, 201.0, 199.0]];
+        let verdict = |best: usize, equal: usize, worse: usize| {
+            let tlpr = [vec![faster; best], vec![fast; equal], vec![slow; worse]].concat();
+            let case = |own: [f64; 3]| {
+                let others = ["tcp-standard", "tcp-rtor", "tcp-tlp"].map(|name| (name, fast));
+                let delays = others.into_iter().chain([("tcp-tlpr", own)]);
+                let delays = delays.map(|(name, values)| (name, values.into_iter().collect())).collect();
+                Case { point: &point, label: String::new(), is_random: true, delays }
+            };
+            let cases = Cases { what: "delays", is_random: true, cases: tlpr.into_iter().map(case).collect() };
+            let check = cases.best_check(&Family::TCP, ("tcp-tlpr", "a reading"));
+            assert_eq!((check.id.as_str(), check.under), ("tlpr-best", "a reading"));
+            check.verdict.word()
+        };
+        assert_eq!([verdict(9, 0, 1), verdict(6, 4, 0), verdict(8, 0, 2)], ["holds", "holds", "broken"]);
+        assert_eq!([verdict(5, 5, 0), verdict(1, 4, 0)], ["broken", "broken"]);
     }
 }

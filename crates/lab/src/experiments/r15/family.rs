@@ -52,14 +52,10 @@ impl Family {
         if is_said { id.to_owned() } else { String::new() }
     }
 
-    /// The name of the check that TLPR is best: in the form that restarts both timers, since the thesis combines RTOR with TLP.
-    pub(crate) fn best_id(&self, tlpr: &str) -> String {
-        if Some(tlpr) == self.tlpr_rtor { format!("{tlpr}-best") } else { String::new() }
-    }
-
-    /// TLPR in either form.
-    pub(crate) fn restarted_probes(&self) -> impl Iterator<Item = &'static str> {
-        [Some(self.tlpr), self.tlpr_rtor].into_iter().flatten()
+    /// TLPR by each reading of the thesis, which applies the idea of RTOR in TLP and combines both.
+    pub(crate) fn restarted_probes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let both = self.tlpr_rtor.map(|tlpr| (tlpr, "both timers restart"));
+        std::iter::once((self.tlpr, "the timer of the probe restarts")).chain(both)
     }
 
     /// Whether a sender is of this protocol.

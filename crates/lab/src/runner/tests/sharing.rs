@@ -66,6 +66,7 @@ fn a_worker_ends_after_its_number_of_runs_and_the_next_one_continues() {
 
 /// The living worker shows its signs of life whenever the waiting one is about to look, so that no stall of the machine makes it seem dead.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "workers keep real time")]
 fn the_runs_of_a_worker_that_falls_silent_are_taken_over_and_those_of_a_living_one_are_not() {
     let folder = Folder::new("silent");
     let options = RunOptions { beat: SHORT_BEAT, ..folder.options() };
