@@ -189,8 +189,8 @@ fn the_same_seed_gives_the_same_packets() {
     assert_eq!(trace(), trace());
 }
 
-/// A path of 100 ms that loses what is sent within these spans of milliseconds, counted from the first message. Returns when each of `count`
-/// messages arrived, and when the client sent a packet, in milliseconds from there, too.
+/// Sends `count` messages over a path of 100 ms that loses packets sent within these spans of milliseconds. Returns when each message arrived, and
+/// when the client sent a packet, in milliseconds since the first message.
 fn with_outages(config: &Config, lost: &[(u64, u64)], interval: Duration, count: u32) -> (Vec<u64>, Vec<u64>) {
     let link = LinkConfig { delay: Duration::from_millis(50), ..LinkConfig::default() };
     let mut pair = Pair::new([config.clone(), config.clone()], [link.clone(), link.clone()], 1);
@@ -228,14 +228,12 @@ fn a_chunk_that_is_in_flight_when_the_code_begins_arrives_as_soon_as_with_copies
 
 #[test]
 fn an_outage_is_probed_as_often_as_with_copies() {
-    let mut lost: Vec<_> = (1..15).map(|nth| (nth * 400 - 5, nth * 400 + 5)).collect();
-    lost.push((6_005, 8_005));
+    let mut lost: Vec<_> = (1..12).map(|nth| (nth * 1_000 - 5, nth * 1_000 + 5)).collect();
+    lost.push((11_935, 14_005));
     let [coded, copied] = [coding(), copying()].map(|config| {
-        let (_, sent) = with_outages(&config, &lost, Duration::from_millis(20), 300);
+        let (_, sent) = with_outages(&config, &lost, Duration::from_millis(20), 600);
         // All messages have left by then.
-        sent.into_iter().filter(|at| (6_005..8_005).contains(at)).collect::<Vec<_>>()
+        sent.into_iter().filter(|at| (12_000..14_005).contains(at)).collect::<Vec<_>>()
     });
-    let reach = |sent: &[u64], nth: usize| sent.get(nth).copied().unwrap_or(u64::MAX - 100);
-    assert!(coded.len() + 1 >= copied.len(), "{coded:?} with the code, {copied:?} with copies");
-    assert!(reach(&coded, 1) <= reach(&copied, 1) + 40, "{coded:?} with the code, {copied:?} with copies");
+    assert!(coded.len() + 1 >= copied.len() && copied.len() > 12, "{coded:?} with the code, {copied:?} with copies");
 }
