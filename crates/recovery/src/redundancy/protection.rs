@@ -6,7 +6,7 @@
 //! | condition | means |
 //! |---|---|
 //! | losses in a row | one copy behind the burst ([`Bursts::distance`](crate::bursts::Bursts::distance)), none if that is a round trip away |
-//! | the peer does not decode, messages are more than half a round trip apart or large, or bursts are likely | copies in the next packets ([`Piggyback::against`]) |
+//! | the peer does not decode, fewer than three messages are sent per round trip, they are large, or bursts are likely | copies in the next packets ([`Piggyback::against`]) |
 //! | a TCP flow would send that many packets | repair symbols in packets of their own, one for 1 to 2 messages: less than `e` wait beyond the next packet |
 //! | `p² <= 0.00055` | in each packet 1 to 2 repair symbols: less than `e` wait for the second next packet |
 //! | `p² >= 0.0018`, `2p³ < e` | the same, less than `e` wait for the third |
@@ -55,6 +55,9 @@ const PACKET_BYTES: u32 = 40;
 
 /// With fewer packets per round trip a retransmission is about as early as the packet after the next.
 const BURSTS_PER_RTT_MIN: u32 = 2;
+
+/// With fewer packets per round trip probes have no time to wait for a repair symbol.
+const CODED_BURSTS_PER_RTT_MIN: u32 = 3;
 
 /// What decides about the protection of a thin stream.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -109,7 +112,7 @@ impl Protection {
         }
         let copies = Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max);
         let is_unfit =
-            loss.is_negligible() || bursts_per_rtt < BURSTS_PER_RTT_MIN || around.chunk_bytes > CHUNK_BYTES_MAX;
+            loss.is_negligible() || bursts_per_rtt < CODED_BURSTS_PER_RTT_MIN || around.chunk_bytes > CHUNK_BYTES_MAX;
         if !budget.code || !around.is_independent || is_unfit {
             return Self::Copies(copies);
         }
@@ -278,7 +281,7 @@ mod tests {
         let behind = Piggyback::beyond_bursts(4, 10, 3);
         assert_eq!(Protection::adaptive(Budget::CODE, &in_bursts), Protection::Copies(behind));
         for (budget, around) in [
-            (Budget::CODE, around(50, 1)),
+            (Budget::CODE, around(50, 2)),
             (Budget::CODE, Circumstances { is_independent: false, ..five_percent }),
             (Budget::CODE, Circumstances { chunk_bytes: 1_016, ..five_percent }),
             (Budget::PIGGYBACK, five_percent),

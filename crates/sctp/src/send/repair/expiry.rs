@@ -322,9 +322,12 @@ impl Repair {
     fn probe_reference(&self, flight: &Flight, limits: &PathLimits, timeout: Duration) -> Instant {
         let delay_max = self.redundancy.as_ref().map_or(Duration::ZERO, |redundancy| redundancy.sack_delay_max());
         let oldest = answered_from(flight.ledger.iter_on(limits.id), delay_max, timeout).unwrap_or_default();
-        // What a sum may yet repair is not overdue.
-        let oldest = oldest + self.sums_lateness();
-        self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
+        match self.timers.silent_since() {
+            // A sum may yet repair it.
+            None => oldest + self.sums_lateness(),
+            // Without an answer to the last probe no sum helps.
+            Some(probed_at) => oldest.max(probed_at),
+        }
     }
 }
 

@@ -304,7 +304,12 @@ impl RedundancyAccount {
 
     /// Returns the copies that may be piggybacked on `new_bytes` of new data of a thin stream now; `None` if none may.
     pub(super) fn piggyback_budget(&self, now: Instant, srtt: Duration, new_bytes: usize) -> Option<PiggybackBudget> {
-        let piggyback = self.protection(now, srtt).copies();
+        let piggyback = match self.protection(now, srtt) {
+            Protection::Copies(copies) => copies,
+            // The code begins with this packet. The chunks in flight are in none of its sums.
+            Protection::Code(_) if self.coding.is_none() => Piggyback::always(1),
+            Protection::Code(_) => Piggyback::NONE,
+        };
         let bytes = self.bytes_left(now, srtt, new_bytes);
         // Between the packet in question and the one before it.
         let apart = self.cadence.gap_mean().unwrap_or_default() * (2 * u32::from(piggyback.distance()) - 1) / 2;

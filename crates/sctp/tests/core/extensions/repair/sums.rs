@@ -1,6 +1,6 @@
 //! Sums that a sender makes of a thin stream.
 
-use festina_netsim::{LinkConfig, LossModel};
+use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_recovery::Profile;
 use festina_recovery::redundancy::Redundancy;
 use festina_sctp::wire::{Chunk, Packet, RepairChunk};
@@ -154,8 +154,8 @@ fn losses_that_sums_repair_still_count() {
 #[test]
 fn few_messages_wait_longer_than_with_copies_though_code_and_copies_take_turns() {
     let (interval, count) = (Duration::from_millis(5), 20_000_u32);
-    let late = [coding(), copying()].map(|config| {
-        let mut pair = pair([config.clone(), config], 5, 1);
+    let late_of = |config: &Config, seed| {
+        let mut pair = pair([config.clone(), config.clone()], 5, seed);
         let (mut arrived, mut late, begin) = (0, 0, pair.now);
         for number in 0..count {
             let now = pair.now;
@@ -173,8 +173,8 @@ fn few_messages_wait_longer_than_with_copies_though_code_and_copies_take_turns()
         }
         assert!(arrived > 19_900, "{arrived}");
         late
-    });
-    let [coded, copied] = late;
+    };
+    let [coded, copied] = [coding(), copying()].map(|config| (1..=4).map(|seed| late_of(&config, seed)).sum::<u32>());
     assert!(coded <= 10.max(copied), "{coded} with the code, {copied} with copies");
 }
 
@@ -187,4 +187,53 @@ fn the_same_seed_gives_the_same_packets() {
         [pair.hosts[0].trace, pair.hosts[1].trace]
     };
     assert_eq!(trace(), trace());
+}
+
+/// Sends `count` messages over a path of 100 ms that loses packets sent within these spans of milliseconds. Returns when each message arrived, and
+/// when the client sent a packet, in milliseconds since the first message.
+fn with_outages(config: &Config, lost: &[(u64, u64)], interval: Duration, count: u32) -> (Vec<u64>, Vec<u64>) {
+    let link = LinkConfig { delay: Duration::from_millis(50), ..LinkConfig::default() };
+    let mut pair = Pair::new([config.clone(), config.clone()], [link.clone(), link.clone()], 1);
+    pair.connect(0, 1);
+    pair.run_for(Duration::from_secs(2));
+    let begin = pair.now;
+    let spans = lost.iter().map(|&(from, to)| begin + Duration::from_millis(from)..begin + Duration::from_millis(to));
+    pair.links[0] = Link::new(LinkConfig { loss: LossModel::Outages(spans.collect()), ..link }, 1, "there");
+    pair.hosts[0].kept = Some(Vec::new());
+    let since_begin = |at: Instant| u64::try_from((at - begin).as_millis()).expect("not long");
+    let mut arrived = Vec::new();
+    for number in 0..count + 500 {
+        if number < count {
+            let now = pair.now;
+            pair.hosts[0].association().send(now, Message::new(vec![7; 100])).expect("there is room");
+            pair.drain(0);
+        }
+        let end = begin + interval * (number + 1);
+        while pair.step(end) {
+            arrived.resize(pair.hosts[1].received.len(), since_begin(pair.now));
+        }
+    }
+    assert_eq!(arrived.len(), count as usize);
+    (arrived, pair.hosts[0].kept.iter().flatten().map(|(at, _)| since_begin(*at)).collect())
+}
+
+/// Two losses begin the code while a third lost chunk is in flight, which is in no sum.
+#[test]
+fn a_chunk_that_is_in_flight_when_the_code_begins_arrives_as_soon_as_with_copies() {
+    let lost = [(995, 1_005), (1_055, 1_065), (1_135, 1_145)];
+    let [coded, copied] =
+        [coding(), copying()].map(|config| with_outages(&config, &lost, Duration::from_millis(10), 300).0[114] - 1_140);
+    assert!(coded <= copied && copied < 100, "{coded} ms with the code, {copied} ms with copies");
+}
+
+#[test]
+fn an_outage_is_probed_as_often_as_with_copies() {
+    let mut lost: Vec<_> = (1..12).map(|nth| (nth * 1_000 - 5, nth * 1_000 + 5)).collect();
+    lost.push((11_935, 14_005));
+    let [coded, copied] = [coding(), copying()].map(|config| {
+        let (_, sent) = with_outages(&config, &lost, Duration::from_millis(20), 600);
+        // All messages have left by then.
+        sent.into_iter().filter(|at| (12_000..14_005).contains(at)).collect::<Vec<_>>()
+    });
+    assert!(coded.len() + 1 >= copied.len() && copied.len() > 12, "{coded:?} with the code, {copied:?} with copies");
 }
