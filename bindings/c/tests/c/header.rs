@@ -162,7 +162,15 @@ fn layouts(file: &mut String) {
     layout!(file, Received, "festina_received_stats", chunks_dropped);
     layout!(file, PathStats, "festina_path_stats", srtt_ns, rttvar_ns, rto_ns, cwnd_bytes, in_flight_bytes);
     layout!(file, PathStats, "festina_path_stats", in_flight_packets, peer_window_bytes, send_buffer_bytes, thin);
-    layout!(file, PathStats, "festina_path_stats", messages_pending, in_fast_recovery, ssthresh_bytes, packet_bytes_max);
+    layout!(
+        file,
+        PathStats,
+        "festina_path_stats",
+        messages_pending,
+        in_fast_recovery,
+        ssthresh_bytes,
+        packet_bytes_max
+    );
 }
 
 /// The statuses and their names.

@@ -3,10 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use festina::{
-    Association, ClosedReason, Direction, Duration, Event, PathId, PathStatus, ReceivedMessage, StreamRequest,
+    Association, ClosedReason, Direction, Duration, Event, Instant, PathId, PathStatus, ReceivedMessage, StreamRequest,
 };
 
 use super::notification::{
@@ -53,7 +52,7 @@ impl Peer {
             owner: Mutex::new(socket.clone()),
             is_drying: AtomicBool::new(false),
             timing: Mutex::default(),
-            used_at: Mutex::new(Instant::now()),
+            used_at: Mutex::new(festina::now()),
         });
         state.peers.insert(peer.id, peer.clone());
         if !socket.is_many {
@@ -87,18 +86,18 @@ impl Peer {
 
     /// A message was sent or received.
     pub(super) fn note_use(&self) {
-        *lock(&self.used_at) = Instant::now();
+        *lock(&self.used_at) = festina::now();
     }
 
     /// Waits until no message has been sent or received for as long as `SCTP_AUTOCLOSE` says.
     async fn idle(&self, autoclose: Option<Duration>) {
         let Some(autoclose) = autoclose else { return std::future::pending().await };
         loop {
-            let idle_at = *lock(&self.used_at) + autoclose;
-            if idle_at <= Instant::now() {
+            let left = autoclose.saturating_sub(festina::now().saturating_duration_since(*lock(&self.used_at)));
+            if left.is_zero() {
                 return;
             }
-            tokio::time::sleep_until(idle_at.into()).await;
+            tokio::time::sleep(left).await;
         }
     }
 
