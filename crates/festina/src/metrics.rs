@@ -20,7 +20,7 @@ use crate::clock;
 use crate::endpoint::{Endpoint, EndpointStats, Shared};
 use crate::locks::lock;
 
-/// Default of [`Metrics::with_associations_max`]. Each association has 27 series of its own.
+/// Default of [`Metrics::with_associations_max`]. Each association has 28 series of its own.
 pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
 
 /// Exports endpoints and associations to a [`Registry`](prometheus_client::registry::Registry).
@@ -404,7 +404,7 @@ mod tests {
         let names: BTreeSet<&str> =
             series.iter().filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name)).collect();
         assert_eq!(names.len(), series.len(), "{page}");
-        assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 27);
+        assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 28);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::Config;
 #[test]
 fn an_association_is_small_enough_that_an_idle_one_costs_little() {
     let bytes = size_of::<Association>();
-    assert!(bytes <= 1_640, "{bytes} bytes: the budget of 2.3 KB per idle association has no room for that");
+    assert!(bytes <= 1_648, "{bytes} bytes: the budget of 2.3 KB per idle association has no room for that");
 }
 
 /// An association with a path to each of two addresses.
