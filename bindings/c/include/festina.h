@@ -535,7 +535,7 @@ typedef struct festina_stats {
 } festina_stats;
 
 #define FESTINA_STATS_INIT                                                                                                      \
-    {sizeof(festina_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},               \
+    {sizeof(festina_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},            \
      {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}, 0, 0}
 
 festina_status festina_get_stats(const festina_association *association, festina_stats *stats);
