@@ -36,6 +36,8 @@ pub(super) struct Peer {
     pub(super) timing: Mutex<Timing>,
     /// When a message was sent or received last.
     used_at: Mutex<Instant>,
+    /// Time without messages after which it is shut down.
+    autoclose: Option<Duration>,
 }
 
 impl Peer {
@@ -53,6 +55,7 @@ impl Peer {
             is_drying: AtomicBool::new(false),
             timing: Mutex::default(),
             used_at: Mutex::new(festina::now()),
+            autoclose,
         });
         state.peers.insert(peer.id, peer.clone());
         if !socket.is_many {
@@ -64,7 +67,7 @@ impl Peer {
             *of_peer = timing;
             Ok(())
         });
-        tokio::spawn(serve(engine.clone(), peer.clone(), autoclose));
+        tokio::spawn(serve(engine.clone(), peer.clone()));
         peer
     }
 
@@ -86,12 +89,14 @@ impl Peer {
 
     /// A message was sent or received.
     pub(super) fn note_use(&self) {
-        *lock(&self.used_at) = festina::now();
+        if self.autoclose.is_some() {
+            *lock(&self.used_at) = festina::now();
+        }
     }
 
     /// Waits until no message has been sent or received for as long as `SCTP_AUTOCLOSE` says.
-    async fn idle(&self, autoclose: Option<Duration>) {
-        let Some(autoclose) = autoclose else { return std::future::pending().await };
+    async fn idle(&self) {
+        let Some(autoclose) = self.autoclose else { return std::future::pending().await };
         loop {
             let left = autoclose.saturating_sub(festina::now().saturating_duration_since(*lock(&self.used_at)));
             if left.is_zero() {
@@ -210,7 +215,8 @@ pub(super) async fn notify(
 }
 
 /// Passes messages and events on until the association has ended.
-async fn serve(engine: Arc<Engine>, peer: Arc<Peer>, mut autoclose: Option<Duration>) {
+async fn serve(engine: Arc<Engine>, peer: Arc<Peer>) {
+    let mut is_closing = false;
     let up = |_: &Options| notification::association_change(COMM_UP, 0, peer.streams(), peer.id);
     peer.notify(event::ASSOC_CHANGE, up).await;
     loop {
@@ -221,8 +227,8 @@ async fn serve(engine: Arc<Engine>, peer: Arc<Peer>, mut autoclose: Option<Durat
                 Ok(None) | Err(_) => break,
             },
             Some(event) = peer.association.event() => peer.handle(event).await,
-            () = peer.idle(autoclose) => {
-                autoclose = None;
+            () = peer.idle(), if !is_closing => {
+                is_closing = true;
                 peer.shut_down();
             }
         }
