@@ -107,6 +107,23 @@ fn bind_udp(address: SocketAddr, shares: bool) -> io::Result<std::net::UdpSocket
     Ok(socket.into())
 }
 
+/// Sets options of a new socket one after the other, as number, value and size of the buffer to show it in, and returns each as the program sees it.
+/// For tests with arbitrary bytes.
+pub fn try_options<'a>(settings: impl IntoIterator<Item = (i32, &'a [u8], usize)>) -> Vec<Result<Vec<u8>, Errno>> {
+    let mut options = options::Options::default();
+    let mut try_one = |(name, value, room): (i32, &[u8], usize)| {
+        if timing::association_of(name, value).is_some() {
+            let set = options.timing.set(name, value);
+            options.timing.apply(Transport::default()).validate().map_err(|_| Errno::EIO)?;
+            let _other = timing::address_of(name, value);
+            return set.and_then(|()| options.timing.get(name, value, room));
+        }
+        options.set(name, value)?;
+        options.get(name, room)
+    };
+    settings.into_iter().map(&mut try_one).collect()
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,6 +16,7 @@ pub mod framing;
 pub mod packet;
 pub mod secure;
 mod settings;
+pub mod sockets;
 pub mod syslog;
 pub mod web;
 
