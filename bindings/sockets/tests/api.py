@@ -63,6 +63,10 @@ def test_names_and_types():
     assert client.getsockname() == accepted.getpeername()
     assert client.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
     assert client.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == SCTP
+    client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 184)
+    assert client.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) == 184
+    port = lambda sock: struct.unpack_from(">H", sock.getsockopt(SCTP, 132, 200), 136)[0]
+    assert port(client) == port(accepted) == 19_800 and port(stream_socket()) == 0
     fails_with(errno.ENOTCONN, stream_socket().getpeername)
     fails_with(errno.EISCONN, client.connect, ("127.0.0.1", 9))
     fails_with(errno.ENOTCONN, stream_socket().send, b"x")

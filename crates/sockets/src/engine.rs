@@ -26,7 +26,7 @@ mod watched;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,8 +84,8 @@ pub struct Engine {
     endpoints: tokio::sync::Mutex<BTreeMap<BTreeSet<IpAddr>, Endpoint>>,
     next_socket: AtomicU64,
     next_association: AtomicI32,
-    /// The user knows that changes of addresses are not announced.
-    asconf_reported: AtomicBool,
+    /// What the user was told about options without effect.
+    told: Mutex<BTreeSet<&'static str>>,
     report: fn(&str),
 }
 
@@ -124,6 +124,11 @@ pub fn try_options<'a>(settings: impl IntoIterator<Item = (i32, &'a [u8], usize)
     settings.into_iter().map(&mut try_one).collect()
 }
 
+/// Whether the system gives packets to two raw sockets at these addresses.
+fn shares_packets(one: IpAddr, other: IpAddr) -> bool {
+    one.is_ipv4() == other.is_ipv4() && (one == other || one.is_unspecified() || other.is_unspecified())
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -148,7 +153,7 @@ impl Engine {
             next_socket: AtomicU64::new(1),
             // The first numbers have a meaning of their own: all, future and current associations.
             next_association: AtomicI32::new(3),
-            asconf_reported: AtomicBool::new(false),
+            told: Mutex::default(),
             report,
         });
         requests::serve(&engine)?;
@@ -208,12 +213,10 @@ impl Engine {
         self.next_association.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tells the user once what `SCTP_AUTO_ASCONF` does not do.
-    fn report_asconf(&self) {
-        if !self.asconf_reported.swap(true, Ordering::Relaxed) {
-            (self.report)(
-                "SCTP_AUTO_ASCONF is accepted, but addresses that this host gets later are not announced to peers",
-            );
+    /// Tells the user once what an option does not do.
+    fn tell_once(&self, text: &'static str) {
+        if lock(&self.told).insert(text) {
+            (self.report)(text);
         }
     }
 
@@ -230,13 +233,18 @@ impl Engine {
     /// Returns the endpoint at the addresses that a program has bound to, the first of them first.
     async fn endpoint_at(self: &Arc<Self>, ips: &[IpAddr]) -> Result<Endpoint, Errno> {
         const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        // One socket serves both protocols if there is IPv6.
-        let real = |ip: &IpAddr| if *ip == Ipv4Addr::UNSPECIFIED { ANY } else { ip.to_canonical() };
+        let is_raw = self.config.carrier == Carrier::Raw;
+        // One UDP socket serves both protocols if there is IPv6.
+        let real = |ip: &IpAddr| if *ip == Ipv4Addr::UNSPECIFIED && !is_raw { ANY } else { ip.to_canonical() };
         let ips: Vec<_> = ips.iter().map(real).collect();
         let key: BTreeSet<_> = ips.iter().copied().collect();
         let mut endpoints = self.endpoints.lock().await;
         if let Some(endpoint) = endpoints.get(&key) {
             return Ok(endpoint.clone());
+        }
+        if is_raw && endpoints.keys().flatten().any(|other| key.iter().any(|ip| shares_packets(*ip, *other))) {
+            (self.report)("two raw sockets would both get the packets to one address, and one of them would refuse them");
+            return Err(Errno::EADDRINUSE);
         }
         // Associations of the socket at any address would lose the packets to these addresses.
         let any = endpoints.get(&BTreeSet::from([ANY]));
@@ -271,21 +279,25 @@ impl Engine {
 
     /// Returns the endpoint from which a program that is bound to no address connects to `remote`.
     async fn endpoint_to(&self, remote: IpAddr) -> Result<Endpoint, Errno> {
-        let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        let key = BTreeSet::from([any]);
-        let mut endpoints = self.endpoints.lock().await;
         // Answers arrive at the socket with the most specific address.
         let source = connect::source_to(remote);
+        let any = match self.config.carrier {
+            Carrier::Udp { .. } => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            Carrier::Raw => connect::unspecified(remote.is_ipv6()),
+        };
+        let mut endpoints = self.endpoints.lock().await;
         let own = endpoints.iter().find(|(ips, _)| ips.contains(&source)).map(|(_, own)| own);
-        if let Some(endpoint) = own.or_else(|| endpoints.get(&key)) {
+        if let Some(endpoint) = own.or_else(|| endpoints.get(&BTreeSet::from([any]))) {
             return Ok(endpoint.clone());
         }
-        let endpoint = match self.open(&[any], None, !endpoints.is_empty()).await {
+        // A raw socket at any address would take the packets of the others.
+        let ip = if self.config.carrier == Carrier::Raw { source } else { any };
+        let endpoint = match self.open(&[ip], None, !endpoints.is_empty()).await {
             // Another program has the port at some address.
-            Err(Errno::EADDRINUSE) => self.open(&[any], Some(0), false).await?,
+            Err(Errno::EADDRINUSE) => self.open(&[ip], Some(0), false).await?,
             opened => opened?,
         };
-        endpoints.insert(key, endpoint.clone());
+        endpoints.insert(BTreeSet::from([ip]), endpoint.clone());
         Ok(endpoint)
     }
 
@@ -339,11 +351,14 @@ impl Engine {
                 },
                 _ => Errno::EIO,
             };
-            if errno != Errno::EADDRINUSE || port == Some(0) {
-                (self.report)(&error.to_string());
-            } else {
-                (self.report)(&format!("{error}; another program may use this UDP port, choose one with --udp"));
-            }
+            let advice = match errno {
+                Errno::EADDRINUSE if port != Some(0) => "; another program may use this UDP port, choose one with --udp",
+                Errno::EACCES if self.config.carrier == Carrier::Raw => {
+                    "; --raw needs the privilege CAP_NET_RAW, without it leave --raw out"
+                }
+                _ => "",
+            };
+            (self.report)(&format!("{error}{advice}"));
             errno
         })
     }

@@ -66,6 +66,10 @@ pub(super) async fn listen(engine: &Arc<Engine>, socket: &Arc<Socket>, backlog: 
     let bound = socket.state().bound.clone().ok_or(Errno::EINVAL)?;
     let (mut endpoints, is_wildcard) = (vec![bound.endpoint.clone()], bound.ips.iter().any(IpAddr::is_unspecified));
     if is_wildcard {
+        // A raw socket serves one version of IP.
+        if engine.config.carrier == Carrier::Raw && socket.serves(Ipv4Addr::LOCALHOST.into()) {
+            engine.endpoint_at(&[Ipv4Addr::UNSPECIFIED.into()]).await?;
+        }
         endpoints = engine.endpoints.lock().await.values().cloned().collect();
     }
     let listeners: Result<Vec<_>, _> = endpoints.iter().map(|endpoint| endpoint.listen(bound.port)).collect();
@@ -99,7 +103,7 @@ pub(super) fn listen_there_too(engine: &Arc<Engine>, socket: &Arc<Socket>, endpo
     }
 }
 
-fn unspecified(is_ipv6: bool) -> IpAddr {
+pub(super) fn unspecified(is_ipv6: bool) -> IpAddr {
     if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
@@ -241,9 +245,10 @@ async fn reach(engine: &Engine, socket: &Socket, remote: SocketAddr) -> Result<A
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
+    let is_raw = engine.config.carrier == Carrier::Raw;
     let endpoint = match &bound {
-        Some(bound) => bound.endpoint.clone(),
-        None => engine.endpoint_to(ip).await?,
+        Some(bound) if !is_raw || bound.ips.iter().any(|own| own.is_ipv4() == ip.is_ipv4()) => bound.endpoint.clone(),
+        _ => engine.endpoint_to(ip).await?,
     };
     let udp = match engine.config.carrier {
         Carrier::Udp { peer, .. } => options.peer_udp_port().unwrap_or(peer),

@@ -48,6 +48,8 @@ pub(super) const AUTH_SUPPORTED: i32 = 129;
 pub(super) const ECN_SUPPORTED: i32 = 130;
 pub(super) const REMOTE_UDP_PORT: i32 = 132;
 
+/// Where the port is in a `struct sctp_udpencaps`.
+pub(super) const UDP_PORT_AT: usize = 136;
 /// Bytes of a `struct sctp_event_subscribe`.
 const SUBSCRIBE_BYTES: usize = event::COUNT as usize;
 /// Bytes of a message that fit into a packet of the default size.
@@ -142,11 +144,19 @@ pub(super) struct Options {
     send: Header,
     /// Timers and limits of associations to come.
     pub(super) timing: Timing,
+    /// Without effect.
+    pub(super) traffic_class: i32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { values: BTreeMap::new(), subscriptions: 0, send: Header::new(Kind::Data), timing: Timing::default() }
+        Self {
+            values: BTreeMap::new(),
+            subscriptions: 0,
+            send: Header::new(Kind::Data),
+            timing: Timing::default(),
+            traffic_class: 0,
+        }
     }
 }
 
@@ -181,7 +191,7 @@ impl Options {
     /// The peer's UDP port, if the program has set one.
     pub(super) fn peer_udp_port(&self) -> Option<u16> {
         let value = self.values.get(&REMOTE_UDP_PORT)?;
-        Some(u16::from_be_bytes(*value.get(136..)?.first_chunk()?)).filter(|port| *port != 0)
+        Some(u16::from_be_bytes(*value.get(UDP_PORT_AT..)?.first_chunk()?)).filter(|port| *port != 0)
     }
 
     pub(super) fn subscribes(&self, kind: u16) -> bool {

@@ -25,6 +25,8 @@ use crate::wire::{Operation, REQUEST_BYTES_MAX, Request};
 const SOL_SOCKET: i32 = 1;
 const SO_LINGER: i32 = 13;
 const IPPROTO_IPV6: i32 = 41;
+/// IP_TOS and IPV6_TCLASS.
+const TRAFFIC_CLASS: [(i32, i32); 2] = [(0, 1), (IPPROTO_IPV6, 67)];
 const IPV6_V6ONLY: i32 = 26;
 const AF_INET: i32 = 2;
 const AF_INET6: i32 = 10;
@@ -243,13 +245,25 @@ fn set_option(engine: &Engine, socket: &Socket, body: &[u8]) -> Result<(), Errno
             socket.state().is_ipv6_only = on != 0;
             Ok(())
         }
+        _ if TRAFFIC_CLASS.contains(&(level, name)) => {
+            // Linux takes a byte as well.
+            let number = Request::number(value).map_or_else(|| value.first().map(|byte| i32::from(*byte)), |read| Some(read.0));
+            let class = number.ok_or(Errno::EINVAL)?.clamp(0, 255);
+            socket.state().options.traffic_class = class;
+            if class != 0 {
+                engine.tell_once("IP_TOS and IPV6_TCLASS are accepted, but packets do not carry them");
+            }
+            Ok(())
+        }
         IPPROTO_SCTP => {
             if let Some(acted) = values::act(engine, socket, name, value) {
                 return acted;
             }
             socket.state().options.set(name, value)?;
             if name == AUTO_ASCONF {
-                engine.report_asconf();
+                engine.tell_once(
+                    "SCTP_AUTO_ASCONF is accepted, but addresses that this host gets later are not announced to peers",
+                );
             }
             Ok(())
         }
@@ -271,6 +285,7 @@ fn get_option(socket: &Socket, body: &[u8]) -> Result<Vec<u8>, Errno> {
         IPPROTO_IPV6 if name == IPV6_V6ONLY && socket.is_ipv6 => {
             Ok(i32::from(socket.state().is_ipv6_only).to_ne_bytes().to_vec())
         }
+        _ if TRAFFIC_CLASS.contains(&(level, name)) => Ok(socket.state().options.traffic_class.to_ne_bytes().to_vec()),
         IPPROTO_SCTP => values::get(socket, name, given, room),
         _ => Err(Errno::ENOPROTOOPT),
     }

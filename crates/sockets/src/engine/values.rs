@@ -54,6 +54,11 @@ pub(super) fn get(socket: &Socket, name: i32, given: &[u8], room: usize) -> Resu
             let list = ids.iter().flat_map(|id| id.to_ne_bytes());
             sized(count(socket).to_ne_bytes().into_iter().chain(list).collect(), room)
         }
+        names::REMOTE_UDP_PORT if let Ok(peer) = peer(socket, association) => {
+            let mut value = socket.state().options.get(name, room)?;
+            value[names::UDP_PORT_AT..][..2].copy_from_slice(&peer.association.remote_addr().port().to_be_bytes());
+            Ok(value)
+        }
         names::PEER_ADDRS => addresses(socket, peer(socket, association)?.addresses(), association, room),
         names::LOCAL_ADDRS => {
             let bound = socket.state().bound.clone().ok_or(Errno::EINVAL)?;
