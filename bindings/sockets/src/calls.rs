@@ -340,14 +340,8 @@ impl Socket {
             (IPPROTO_SCTP, option::CONNECTX | option::CONNECTX_OLD) => {
                 Some(address::read_all(value).ok_or(libc::EINVAL).and_then(|addresses| self.connect(&addresses)))
             }
-            (libc::SOL_SOCKET, libc::SO_LINGER)
-            | (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY | libc::IPV6_TCLASS)
-            | (libc::IPPROTO_IP, libc::IP_TOS)
-            | (IPPROTO_SCTP, _) => {
-                Some(self.set_at_engine(level, name, value))
-            }
-            (libc::SOL_SOCKET, _) => None,
-            _ => Some(Err(libc::ENOPROTOOPT)),
+            (libc::SOL_SOCKET, name) if name != libc::SO_LINGER => None,
+            _ => Some(self.set_at_engine(level, name, value)),
         }
     }
 
@@ -397,16 +391,12 @@ impl Socket {
                 let value = [given.get(..4).unwrap_or_default(), &own.to_ne_bytes()].concat();
                 (own, value)
             })),
-            (libc::SOL_SOCKET, libc::SO_LINGER)
-            | (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY | libc::IPV6_TCLASS)
-            | (libc::IPPROTO_IP, libc::IP_TOS)
-            | (IPPROTO_SCTP, _) => {
+            (libc::SOL_SOCKET, name) if name != libc::SO_LINGER => None,
+            _ => {
                 let room = c_int::try_from(room).unwrap_or(c_int::MAX);
                 let body = [&level.to_ne_bytes()[..], &name.to_ne_bytes(), &room.to_ne_bytes(), given].concat();
                 Some(self.ask(Operation::GetOption, &body).map(|value| (0, value)))
             }
-            (libc::SOL_SOCKET, _) => None,
-            _ => Some(Err(libc::ENOPROTOOPT)),
         }
     }
 

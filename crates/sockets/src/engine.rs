@@ -41,6 +41,9 @@ use crate::wire::{MESSAGE_BYTES_MAX, TOKEN_BYTES, engine_variable};
 /// Sockets that are remembered after their end, for programs that still ask for their error.
 const ENDED_MAX: usize = 1_024;
 
+/// Kinds of calls about options that are counted.
+const OPTION_CALLS_MAX: usize = 256;
+
 /// How packets travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
@@ -75,6 +78,28 @@ pub enum StartError {
     Socket(#[from] io::Error),
 }
 
+/// A kind of call about an option of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OptionCall {
+    /// `setsockopt`, not `getsockopt`.
+    pub sets: bool,
+    /// The option's level, such as 132 for SCTP.
+    pub level: i32,
+    /// The option's number.
+    pub name: i32,
+}
+
+/// How often programs made a kind of call, and how it ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OptionCalls {
+    /// All calls.
+    pub calls: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Why the last of them failed.
+    pub last_error: Option<Errno>,
+}
+
 /// Serves the SCTP sockets of one program and of the processes that it starts.
 pub struct Engine {
     name: String,
@@ -84,8 +109,9 @@ pub struct Engine {
     endpoints: tokio::sync::Mutex<BTreeMap<BTreeSet<IpAddr>, Endpoint>>,
     next_socket: AtomicU64,
     next_association: AtomicI32,
-    /// What the user was told about options without effect.
+    /// Texts about options without effect that the user has seen.
     told: Mutex<BTreeSet<&'static str>>,
+    asked: Mutex<BTreeMap<OptionCall, OptionCalls>>,
     report: fn(&str),
 }
 
@@ -154,6 +180,7 @@ impl Engine {
             // The first numbers have a meaning of their own: all, future and current associations.
             next_association: AtomicI32::new(3),
             told: Mutex::default(),
+            asked: Mutex::default(),
             report,
         });
         requests::serve(&engine)?;
@@ -179,6 +206,22 @@ impl Engine {
     /// Returns the counters of each UDP or raw socket, with its address.
     pub async fn stats(&self) -> Vec<(SocketAddr, EndpointStats)> {
         self.endpoints.lock().await.values().map(|endpoint| (endpoint.local_addr(), endpoint.stats())).collect()
+    }
+
+    /// Returns what programs asked of options, for at most 256 kinds of calls.
+    pub fn option_calls(&self) -> BTreeMap<OptionCall, OptionCalls> {
+        lock(&self.asked).clone()
+    }
+
+    fn note_option(&self, call: OptionCall, error: Option<Errno>) {
+        let mut asked = lock(&self.asked);
+        if asked.len() >= OPTION_CALLS_MAX && !asked.contains_key(&call) {
+            return;
+        }
+        let counts = asked.entry(call).or_default();
+        counts.calls += 1;
+        counts.failed += u64::from(error.is_some());
+        counts.last_error = error.or(counts.last_error);
     }
 
     /// Returns the number of sockets that programs hold.
@@ -243,7 +286,9 @@ impl Engine {
             return Ok(endpoint.clone());
         }
         if is_raw && endpoints.keys().flatten().any(|other| key.iter().any(|ip| shares_packets(*ip, *other))) {
-            (self.report)("two raw sockets would both get the packets to one address, and one of them would refuse them");
+            (self.report)(
+                "two raw sockets would both get the packets to one address, and one of them would refuse them",
+            );
             return Err(Errno::EADDRINUSE);
         }
         // Associations of the socket at any address would lose the packets to these addresses.
@@ -352,7 +397,9 @@ impl Engine {
                 _ => Errno::EIO,
             };
             let advice = match errno {
-                Errno::EADDRINUSE if port != Some(0) => "; another program may use this UDP port, choose one with --udp",
+                Errno::EADDRINUSE if port != Some(0) => {
+                    "; another program may use this UDP port, choose one with --udp"
+                }
                 Errno::EACCES if self.config.carrier == Carrier::Raw => {
                     "; --raw needs the privilege CAP_NET_RAW, without it leave --raw out"
                 }

@@ -194,6 +194,12 @@ fn code_of(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
+#[derive(Serialize)]
+struct Stats {
+    sockets: Vec<Counters>,
+    options: Vec<OptionCounters>,
+}
+
 /// Counters of one UDP or raw socket.
 #[derive(Serialize)]
 struct Counters {
@@ -206,6 +212,17 @@ struct Counters {
     associations_refused: u64,
 }
 
+/// What the program asked of one option.
+#[derive(Serialize)]
+struct OptionCounters {
+    call: &'static str,
+    level: i32,
+    option: i32,
+    calls: u64,
+    failed: u64,
+    last_error: Option<String>,
+}
+
 async fn write_stats(engine: &Engine, path: &Path) -> Result<()> {
     let counters = engine.stats().await.into_iter().map(|(address, stats)| Counters {
         address: address.to_string(),
@@ -216,6 +233,15 @@ async fn write_stats(engine: &Engine, path: &Path) -> Result<()> {
         packets_dropped: stats.packets_dropped,
         associations_refused: stats.associations_refused,
     });
-    let text = serde_json::to_string_pretty(&counters.collect::<Vec<_>>())?;
+    let options = engine.option_calls().into_iter().map(|(asked, counts)| OptionCounters {
+        call: if asked.sets { "setsockopt" } else { "getsockopt" },
+        level: asked.level,
+        option: asked.name,
+        calls: counts.calls,
+        failed: counts.failed,
+        last_error: counts.last_error.map(|error| format!("{error:?}")),
+    });
+    let stats = Stats { sockets: counters.collect(), options: options.collect() };
+    let text = serde_json::to_string_pretty(&stats)?;
     std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

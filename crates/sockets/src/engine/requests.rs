@@ -11,13 +11,13 @@ use rustix::net::{
     SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use super::Engine;
 use super::connect;
 use super::options::{AUTO_ASCONF, Options};
 use super::peer::Peer;
 use super::socket::{Phase, Socket};
 use super::values;
 use super::watched::Watched;
+use super::{Engine, OptionCall};
 use crate::address;
 use crate::numbers::{Errno, IPPROTO_SCTP};
 use crate::wire::{Operation, REQUEST_BYTES_MAX, Request};
@@ -143,8 +143,7 @@ async fn answer(engine: &Arc<Engine>, request: Request<'_>, passed: Option<Owned
         }
         Operation::LocalName => local_name(&socket),
         Operation::PeerName => peer_name(&socket),
-        Operation::SetOption => set_option(engine, &socket, body).map(|()| Answer::default()),
-        Operation::GetOption => get_option(&socket, body).map(Answer::from),
+        Operation::SetOption | Operation::GetOption => option(engine, &socket, request),
         Operation::PeelOff => peel_off(engine, &socket, body, passed.as_ref()),
         Operation::Facts => Ok(socket.facts().encode().to_vec().into()),
     }
@@ -230,9 +229,19 @@ fn peer_name(socket: &Socket) -> Result<Answer, Errno> {
     }
 }
 
-fn set_option(engine: &Engine, socket: &Socket, body: &[u8]) -> Result<(), Errno> {
-    let (level, rest) = Request::number(body).ok_or(Errno::EINVAL)?;
-    let (name, value) = Request::number(rest).ok_or(Errno::EINVAL)?;
+fn option(engine: &Engine, socket: &Socket, request: Request<'_>) -> Result<Answer, Errno> {
+    let (level, rest) = Request::number(request.body).ok_or(Errno::EINVAL)?;
+    let (name, rest) = Request::number(rest).ok_or(Errno::EINVAL)?;
+    let sets = request.operation == Operation::SetOption;
+    let result = match sets {
+        true => set_option(engine, socket, (level, name), rest).map(|()| Answer::default()),
+        false => get_option(socket, (level, name), rest).map(Answer::from),
+    };
+    engine.note_option(OptionCall { sets, level, name }, result.as_ref().err().copied());
+    result
+}
+
+fn set_option(engine: &Engine, socket: &Socket, (level, name): (i32, i32), value: &[u8]) -> Result<(), Errno> {
     match level {
         SOL_SOCKET if name == SO_LINGER => {
             let (on, rest) = Request::number(value).ok_or(Errno::EINVAL)?;
@@ -247,7 +256,8 @@ fn set_option(engine: &Engine, socket: &Socket, body: &[u8]) -> Result<(), Errno
         }
         _ if TRAFFIC_CLASS.contains(&(level, name)) => {
             // Linux takes a byte as well.
-            let number = Request::number(value).map_or_else(|| value.first().map(|byte| i32::from(*byte)), |read| Some(read.0));
+            let number =
+                Request::number(value).map_or_else(|| value.first().map(|byte| i32::from(*byte)), |read| Some(read.0));
             let class = number.ok_or(Errno::EINVAL)?.clamp(0, 255);
             socket.state().options.traffic_class = class;
             if class != 0 {
@@ -271,9 +281,7 @@ fn set_option(engine: &Engine, socket: &Socket, body: &[u8]) -> Result<(), Errno
     }
 }
 
-fn get_option(socket: &Socket, body: &[u8]) -> Result<Vec<u8>, Errno> {
-    let (level, rest) = Request::number(body).ok_or(Errno::EINVAL)?;
-    let (name, rest) = Request::number(rest).ok_or(Errno::EINVAL)?;
+fn get_option(socket: &Socket, (level, name): (i32, i32), rest: &[u8]) -> Result<Vec<u8>, Errno> {
     let (room, given) = Request::number(rest).ok_or(Errno::EINVAL)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?.min(REQUEST_BYTES_MAX / 2);
     match level {
