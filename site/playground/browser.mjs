@@ -26,7 +26,7 @@ await withPage(async ({ call, evaluate, said }) => {
   }
   await until("the address has the setting", () => evaluate("location.hash.includes('interval=500')"));
   await call("Page.reload");
-  await until("the setting is kept", () => evaluate("document.getElementById('interval-is').textContent === '500 ms'"));
+  await until("the setting is kept", () => evaluate("document.getElementById('interval-is')?.textContent === '500 ms'"));
   await complete();
 
   // What a screen reader is told.
@@ -45,6 +45,12 @@ await withPage(async ({ call, evaluate, said }) => {
     const { data } = await call("Page.captureScreenshot", { captureBeyondViewport: true, clip: { x: 0, y: 0, width, height: await evaluate("document.body.scrollHeight"), scale: 1 } });
     if (folder) writeFileSync(join(folder, `playground-${width}.png`), Buffer.from(data, "base64"));
   }
+  // A link with values between the stops, as of `festina lab view`.
+  await call("Page.navigate", { url: "about:blank" });
+  await call("Page.navigate", { url: `file://${resolve(page)}#loss=25&rtt=80&interval=40` });
+  await complete();
+  const shown = await evaluate("['loss', 'rtt', 'interval'].map((name) => document.getElementById(name + '-is').textContent)");
+  assert.deepEqual(shown, ["2.5 %", "80 ms", "40 ms"]);
   assert.deepEqual(said, []);
   console.log(`first figure after ${first.toFixed(0)} ms, complete after ${all.toFixed(0)} ms`);
 });

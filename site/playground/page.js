@@ -6,6 +6,8 @@ const STOPS = {
   interval: [10, 16, 20, 33, 50, 75, 100, 150, 250, 500, 1000, 2000],
   rtt: [10, 20, 30, 50, 75, 100, 150, 200, 300, 500],
 };
+// The largest values that the simulation takes.
+const MOST = { loss: 500, burst: 20, interval: 10000, rtt: 2000 };
 const SHOWN = {
   loss: (permille) => `${permille / 10} %`,
   burst: (packets) => (packets === 1 ? "independent" : `${packets} on average`),
@@ -46,9 +48,13 @@ const color = (sender) => `var(--c${sender})`;
 const digits = (number) => (number >= 100 ? number.toFixed(0) : number.toFixed(number >= 10 ? 1 : 2));
 const time = (ms) => (ms < 0 ? "–" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`);
 
+// A value between the stops, such as that of a plan, becomes a stop.
 function readAddress() {
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
-    if (name in STOPS && STOPS[name].includes(Number(text))) settings[name] = Number(text);
+    const value = Math.round(Number(text));
+    if (!(name in STOPS) || !(value >= STOPS[name][0] && value <= MOST[name])) continue;
+    if (!STOPS[name].includes(value)) STOPS[name] = [...STOPS[name], value].sort((one, other) => one - other);
+    settings[name] = value;
   }
 }
 
@@ -212,7 +218,6 @@ function showSequence() {
 }
 
 async function begin() {
-  readAddress();
   const packed = Uint8Array.from(atob(by("module").textContent), (letter) => letter.charCodeAt(0));
   const bytes = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
   const module = await WebAssembly.compile(await bytes);
@@ -227,6 +232,7 @@ function failed(why) {
   by("status").textContent = `The simulation does not run in this browser: ${why}`;
 }
 
+readAddress();
 for (const [name, stops] of Object.entries(STOPS)) {
   Object.assign(by(name), { min: 0, max: stops.length - 1, step: 1 });
   by(name).addEventListener("input", () => {

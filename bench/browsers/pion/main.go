@@ -1,5 +1,5 @@
-// The server of crates/web/examples/live.rs over data channels of pion, a WebRTC stack in Go: pion ADDRESS PORT. It sends 100 bytes every 50 ms on the
-// channel "push", tells the ages of messages on "up", and echoes on others. The page is that of the example.
+// The server of `festina web` over data channels of pion, a WebRTC stack in Go: pion ADDRESS PORT. It sends 100 bytes every 50 ms on the
+// channel "push", tells the ages of messages on "up", and echoes on others. The page is that of the command.
 package main
 
 import (

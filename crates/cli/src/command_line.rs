@@ -47,8 +47,12 @@ struct Arguments {
 
 /// The version, the commit if the build knows it, and the features.
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
-    let features =
-        [("kafka", cfg!(feature = "kafka")), ("parquet", cfg!(feature = "parquet")), ("png", cfg!(feature = "png"))];
+    let features = [
+        ("kafka", cfg!(feature = "kafka")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("png", cfg!(feature = "png")),
+        ("web", cfg!(feature = "web")),
+    ];
     let names: Vec<&str> = features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let commit = option_env!("FESTINA_COMMIT").unwrap_or("unknown");

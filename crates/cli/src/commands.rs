@@ -19,6 +19,8 @@ pub(crate) mod tcp_proxy;
 pub(crate) mod tcp_watch;
 pub(crate) mod trace;
 pub(crate) mod tunnel;
+#[cfg(feature = "web")]
+pub(crate) mod web;
 
 use std::time::Duration;
 
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     /// Relay and collect log lines: the important ones reliably, the rest while they are fresh
     #[command(subcommand)]
     Syslog(syslog::SyslogCommand),
+    /// Serve a page that shows the delays of messages to a browser through an emulated network
+    #[cfg(feature = "web")]
+    Web(web::WebArgs),
     /// Print the fingerprint of this user's key, or forget a peer's
     Key(key::KeyArgs),
     /// Print a script that completes this command line in a shell
@@ -154,6 +159,8 @@ pub(crate) fn without_threads(command: &Command) -> Option<Result<()>> {
     match command {
         Command::Emulate(command) => emulate::without_threads(command),
         Command::Lab(command) => lab::without_threads(command),
+        #[cfg(feature = "web")]
+        Command::Web(arguments) => web::without_threads(arguments),
         _ => None,
     }
 }
@@ -178,6 +185,8 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
         Command::TcpWatch(arguments) => tcp_watch::run(arguments).await,
         Command::Syslog(command) => syslog::run(command).await,
         Command::Trace(command) => trace::run(command).await,
+        #[cfg(feature = "web")]
+        Command::Web(arguments) => web::run(arguments).await,
     }
 }
 

@@ -326,6 +326,11 @@ impl Association {
         self.inner.abandoned_on(stream.into())
     }
 
+    /// Returns the number of payload bytes that are queued on one stream and not sent yet. Takes time for each queued message.
+    pub fn queued_bytes_on(&self, stream: impl Into<StreamId>) -> usize {
+        self.inner.queued_bytes_on(stream.into())
+    }
+
     /// Sets the priority of a stream to the peer; 0, the default, is the highest.
     ///
     /// # Errors

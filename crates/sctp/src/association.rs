@@ -423,6 +423,11 @@ impl Association {
         self.sender.flight.abandoned_on(stream)
     }
 
+    /// Payload bytes queued on one stream and not sent yet. Counts them anew: takes time for each queued message.
+    pub fn queued_bytes_on(&self, stream: StreamId) -> usize {
+        self.sender.flight.queued_bytes_on(stream)
+    }
+
     fn handle_state_timeout(&mut self, now: Instant) {
         let config = self.context.config();
         let init_max = config.retries.init_max;

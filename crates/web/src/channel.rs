@@ -1,6 +1,7 @@
 //! Data channels, by the names of the WebRTC interface.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
@@ -14,6 +15,9 @@ use tokio::sync::watch;
 use crate::dcep::{self, ChannelOptions, Dcep};
 use crate::message::ChannelMessage;
 use crate::repeat::{self, Repeats};
+
+/// How often a channel whose buffered amount is to become low is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// State of a data channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,7 @@ struct Shared {
     /// Of the largest message that the browser takes.
     bytes_max: usize,
     state: watch::Sender<ReadyState>,
+    low_threshold: AtomicUsize,
 }
 
 /// Messages of the peer: from a reader while the channel is open, afterwards those left.
@@ -69,7 +74,18 @@ impl DataChannel {
         let incoming = Mutex::new(Incoming { reader: Some(stream.read().ok()?), rest: VecDeque::new() });
         let repeats = (options.protocol == repeat::PROTOCOL).then(Mutex::default);
         let (state, _) = watch::channel(ReadyState::Open);
-        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, repeats, bytes_max, state }) })
+        Some(Self {
+            shared: Arc::new(Shared {
+                label,
+                options,
+                stream,
+                incoming,
+                repeats,
+                bytes_max,
+                state,
+                low_threshold: AtomicUsize::new(0),
+            }),
+        })
     }
 
     /// Returns the label that the side which opened the channel gave it.
@@ -90,6 +106,30 @@ impl DataChannel {
     /// Returns the state.
     pub fn ready_state(&self) -> ReadyState {
         *self.shared.state.borrow()
+    }
+
+    /// Returns the number of bytes of this channel's messages that have not been sent yet (`bufferedAmount`). What was sent and may have to be sent
+    /// again does not count.
+    pub fn buffered_amount(&self) -> usize {
+        self.shared.stream.queued_bytes()
+    }
+
+    /// Returns the largest buffered amount that counts as low (`bufferedAmountLowThreshold`), by default 0.
+    pub fn buffered_amount_low_threshold(&self) -> usize {
+        self.shared.low_threshold.load(Ordering::Relaxed)
+    }
+
+    /// Sets the largest buffered amount that counts as low.
+    pub fn set_buffered_amount_low_threshold(&self, bytes: usize) {
+        self.shared.low_threshold.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Waits until the buffered amount is low (`onbufferedamountlow`), by looking every 5 ms, or the channel is closed. Returns at once if it is.
+    pub async fn buffered_amount_low(&self) {
+        while self.buffered_amount() > self.buffered_amount_low_threshold() && self.ready_state() != ReadyState::Closed
+        {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Sends a message. Waits while the send buffer is full.

@@ -1,5 +1,6 @@
 //! Messages that open data channels (DCEP, RFC 8832 §5).
 
+use bytes::Bytes;
 use festina::Message;
 
 /// PPID of DCEP messages (RFC 8831 §8).
@@ -41,6 +42,21 @@ impl Default for ChannelOptions {
             protocol: String::new(),
             priority: 256,
         }
+    }
+}
+
+impl ChannelOptions {
+    /// Reads a message that opens a channel: its label and its settings. `None` if it is malformed.
+    pub fn read_open(bytes: &[u8]) -> Option<(String, Self)> {
+        match Dcep::parse(bytes)? {
+            Dcep::Open { label, options } => Some((label, options)),
+            Dcep::Ack => None,
+        }
+    }
+
+    /// Writes the message that opens a channel with these settings.
+    pub fn write_open(&self, label: &str) -> Bytes {
+        Dcep::Open { label: label.to_owned(), options: self.clone() }.to_message().payload().clone()
     }
 }
 

@@ -129,8 +129,14 @@ impl Session {
         datagram: &[u8],
         say: impl FnMut(Said<'_>),
     ) -> Result<(), Over> {
-        let handled = self.dtls.handle_timeout(certificate.clock(now)).and_then(|()| self.dtls.handle_packet(datagram));
-        handled.map_err(|error| failed(&error))?;
+        self.dtls.handle_timeout(certificate.clock(now)).map_err(|error| failed(&error))?;
+        match self.dtls.handle_packet(datagram) {
+            // Protected, so the peer's own: others are not looked at any more.
+            Err(error @ dimpl::Error::SecurityError(_)) if self.is_connected => return Err(failed(&error)),
+            // Anybody can send records from the peer's address; they are ignored (RFC 9147 §4.5.2). A handshake that goes on no more ends in time.
+            Err(error) => tracing::debug!(%error, "a DTLS record is ignored"),
+            Ok(()) => {}
+        }
         self.flush(certificate, say)
     }
 

@@ -8,8 +8,8 @@ use festina_units::{Duration, Instant};
 use crate::dtls::{Certificate, CertificateError, HANDSHAKE_PATIENCE, Over, PACKET_BYTES_MAX, Said, Session};
 use crate::sdp::{Answer, Offer, OfferError, SCTP_PORT};
 use crate::snap::{COMMON_HEADER_BYTES, COOKIE_ACK, INIT_ACK, Snap};
-pub use crate::stun::binding_request;
 use crate::stun::{BindingRequest, Transaction};
+pub use crate::stun::{binding_request, binding_request_of};
 
 /// A peer that was not heard for this long is gone. Browsers ask for consent every 5 s (RFC 7675 §5.1).
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -6,6 +6,8 @@
 //! | [`WebEndpoint`] | a UDP port; answers offers and accepts browsers |
 //! | [`Peer`] | a browser: opens and accepts channels |
 //! | [`DataChannel`] | sends and receives messages |
+//! | [`MODULE`] | the JavaScript module for pages |
+//! | `signalling` | offers and answers by HTTP, as a service of axum (feature `axum`) |
 //! | [`gateway`] | ICE and DTLS of all browsers as one value, without sockets and clocks |
 //!
 //! **The way of a connection.** A page makes an offer, posts it to its web server and sets the answer ([`WebEndpoint::answer`]): one round trip.
@@ -49,6 +51,8 @@ mod message;
 mod peer;
 mod repeat;
 mod sdp;
+#[cfg(feature = "axum")]
+mod signalling;
 mod snap;
 mod stun;
 
@@ -60,3 +64,8 @@ pub use gateway::PeerId;
 pub use message::ChannelMessage;
 pub use peer::{OpenError, Peer};
 pub use sdp::OfferError;
+#[cfg(feature = "axum")]
+pub use signalling::signalling;
+
+/// The JavaScript module for pages, in the version of this server.
+pub const MODULE: &str = include_str!("../js/festina-web.js");

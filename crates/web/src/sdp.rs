@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 /// An offer longer than this is refused.
-const OFFER_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const OFFER_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the largest message that this side takes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// The same of a browser that does not say (RFC 8841 §6).

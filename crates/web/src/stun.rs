@@ -131,15 +131,31 @@ pub fn binding_request(transaction: [u8; 12], username: &str, password: &str, us
     message(BINDING_REQUEST, transaction, &attributes, password)
 }
 
+/// Writes a binding request with any bytes as attributes, in front of a right MESSAGE-INTEGRITY and FINGERPRINT, for fuzzing.
+pub fn binding_request_of(transaction: [u8; 12], attributes: &[u8], password: &str) -> Vec<u8> {
+    let mut bytes = header(BINDING_REQUEST, transaction);
+    bytes.extend(attributes);
+    protect(bytes, password)
+}
+
 fn message(kind: u16, transaction: Transaction, attributes: &[(u16, Vec<u8>)], password: &str) -> Vec<u8> {
+    let mut bytes = header(kind, transaction);
+    for (kind, value) in attributes {
+        put(&mut bytes, *kind, value);
+    }
+    protect(bytes, password)
+}
+
+fn header(kind: u16, transaction: Transaction) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     bytes.extend(kind.to_be_bytes());
     bytes.extend([0; 2]);
     bytes.extend(MAGIC_COOKIE.to_be_bytes());
     bytes.extend(transaction);
-    for (kind, value) in attributes {
-        put(&mut bytes, *kind, value);
-    }
+    bytes
+}
+
+fn protect(mut bytes: Vec<u8>, password: &str) -> Vec<u8> {
     set_length(&mut bytes, 4 + INTEGRITY_BYTES);
     let tag = hmac::sign(&key(password), &bytes);
     put(&mut bytes, MESSAGE_INTEGRITY, tag.as_ref());

@@ -1,4 +1,4 @@
-// Opens the page of examples/live.rs in Chromium: `node crates/web/tests/browser.mjs URL [SCREENSHOT]`.
+// Opens the page of `festina web` in Chromium: `node crates/web/tests/browser.mjs URL [SCREENSHOT]`.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -218,3 +218,37 @@ async fn a_browser_that_leaves_ends_its_channels() {
     }
     peer.closed().await;
 }
+
+#[tokio::test]
+async fn each_channel_has_its_own_buffered_amount() {
+    let endpoint = server(WebConfig::default()).await;
+    let (mut client, peer) = Client::connect(&endpoint).await;
+    let bulk = peer.open_channel("bulk", ChannelOptions::default()).await.unwrap();
+    let thin = peer.open_channel("thin", ChannelOptions::default()).await.unwrap();
+    for _ in 0..4 {
+        bulk.try_send(vec![7; 60_000]).unwrap();
+    }
+    thin.try_send(vec![7; 1_000]).unwrap();
+    // The client takes nothing yet, so little more than the first window was sent.
+    assert_eq!((bulk.buffered_amount() > 150_000, thin.buffered_amount()), (true, 1_000));
+
+    bulk.set_buffered_amount_low_threshold(100_000);
+    let waiting = bulk.clone();
+    let low = tokio::spawn(async move {
+        waiting.buffered_amount_low().await;
+        waiting.buffered_amount()
+    });
+    sleep(Duration::from_millis(50)).await;
+    assert!(!low.is_finished());
+    let mut bytes = 0;
+    let all = |browser: &mut Browser| {
+        while let Some(message) = browser.recv() {
+            bytes += if message.ppid() == BINARY { message.payload().len() } else { 0 };
+        }
+        (bytes == 241_000).then_some(())
+    };
+    client.drive(all).await;
+    assert!(low.await.unwrap() <= 100_000);
+    assert_eq!((bulk.buffered_amount(), thin.buffered_amount()), (0, 0));
+    bulk.buffered_amount_low().await;
+}

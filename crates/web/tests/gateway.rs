@@ -347,3 +347,46 @@ fn offers_that_nobody_follows_make_room_for_later_ones() {
     world.exchange(1, association);
     assert_eq!(world.gateway.stats().displaced, 96);
 }
+
+/// Records that somebody else makes up, of each kind: plaintext and protected ones, alerts, parts of handshake messages, whole and cut.
+fn forged(number: u64) -> Vec<u8> {
+    let mut state = number;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let body: Vec<u8> = (0..byte() % 64).map(|_| byte()).collect();
+    let length = [0, u8::try_from(body.len()).unwrap()];
+    match number % 4 {
+        // A fatal alert: handshake failure.
+        0 => [&[21, 254, 253, 0, 0, 0, 0, 0, 0, 0, byte(), 0, 2, 2, 40][..]].concat(),
+        // A record of DTLS 1.2 and a piece of a handshake message in one.
+        1 => [&[20 + byte() % 7, 254, 253, 0, byte() % 3, 0, 0, 0, 0, 0, byte()], &length[..], &body].concat(),
+        2 => {
+            let header = [byte() % 25, 0, 0, byte(), 0, byte() % 4, 0, 0, byte() % 8, 0, 0, length[1]];
+            [&[22, 254, 253, 0, 0, 0, 0, 0, 0, 0, byte(), 0, 12 + length[1]], &header[..], &body].concat()
+        }
+        // A protected one of DTLS 1.3 with a length.
+        _ => [&[0x2C | byte() % 4, byte(), byte()], &length[..], &body].concat(),
+    }
+}
+
+/// Forged pieces of handshake messages can spoil a handshake, since nothing protects them (RFC 9147 §11.1); afterwards they cannot.
+#[test]
+fn forged_records_from_the_address_of_a_browser_do_not_disconnect_it() {
+    for start in 0..16 {
+        let mut world = World::new(GatewayLimits::default());
+        world.add(1);
+        for number in 0..100 {
+            world.run(Duration::from_millis(20));
+            let is_connected = !world.events.is_empty();
+            let number = if is_connected { start * 100 + number } else { 3 * (number % 2) + 4 * start };
+            let (now, record) = (world.now, forged(number));
+            world.gateway.handle_datagram(now, home(1), None, &record);
+            assert_eq!(world.gateway.peers(), 1, "series {start}: {record:?}, {:?}", world.events);
+        }
+        world.run(Duration::from_secs(10));
+        let [association] = world.accepted[..] else { panic!("series {start}: {:?}", world.events) };
+        world.exchange(1, association);
+    }
+}

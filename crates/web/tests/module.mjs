@@ -1,5 +1,5 @@
-// The page of examples/live.rs and its module in Chromium while the server ends, comes again and has many connections:
-// `node crates/web/tests/module.mjs target/release/examples/live`.
+// The page of `festina web` and its module in Chromium while the server ends, comes again and has many connections:
+// `node crates/web/tests/module.mjs target/release/festina`.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import { until, withPage } from "../../../site/chromium.mjs";
 const [program] = process.argv.slice(2);
 let server;
 async function serve(port) {
-  server = spawn(program, ["127.0.0.1", port], { stdio: ["ignore", "pipe", "inherit"] });
+  server = spawn(program, ["web", "--listen", `127.0.0.1:${port}`, "--delay", "0ms", "--loss", "0%"], { stdio: ["ignore", "pipe", "inherit"] });
   const [line] = await once(createInterface(server.stdout), "line");
   return line;
 }

@@ -1,4 +1,4 @@
-// How long connections take to the server of examples/live.rs in Chromium, one after the other, from the call to the first open channel:
+// How long connections take to the server of `festina web` in Chromium, one after the other, from the call to the first open channel:
 // `node crates/web/tests/opens.mjs URL NUMBER [OPTION OF CHROMIUM]...`. As many by the module as by a page without it.
 import { until, withPage } from "../../../site/chromium.mjs";
 

@@ -9,14 +9,17 @@ pub mod capture;
 mod chunks;
 pub mod code;
 pub mod collector;
+pub mod dcep;
 pub mod dialogue;
 pub mod endpoint;
 mod forge;
 pub mod framing;
 pub mod packet;
+pub mod sdp;
 pub mod secure;
 mod settings;
 pub mod sockets;
+pub mod stun;
 pub mod syslog;
 pub mod web;
 

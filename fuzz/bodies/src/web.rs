@@ -7,7 +7,7 @@ use arbitrary::Arbitrary;
 use festina_units::{Duration, Instant};
 use festina_web::gateway::{Gateway, GatewayLimits, PeerId, binding_request};
 
-const OFFER: &str = "v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=ice-ufrag:here\r\na=mid:0\r\na=setup:actpass\r\n\
+pub(crate) const OFFER: &str = "v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=ice-ufrag:here\r\na=mid:0\r\na=setup:actpass\r\n\
     a=sctp-port:5000\r\na=fingerprint:sha-256 00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1F\r\n";
 
 #[derive(Arbitrary, Debug)]
@@ -26,21 +26,31 @@ enum Step<'a> {
     Wait(u16),
 }
 
+/// The user name's first part and the password of an answer.
+pub(crate) fn credentials(answer: &str) -> (&str, &str) {
+    let of = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    (of("a=ice-ufrag:"), of("a=ice-pwd:"))
+}
+
+pub(crate) fn gateway(now: Instant) -> Gateway {
+    static CLOCK: OnceLock<std::time::Instant> = OnceLock::new();
+    let clock = *CLOCK.get_or_init(clock);
+    let mut limits = GatewayLimits::default();
+    limits.peers_max = 8;
+    Gateway::new(now, clock, vec![SocketAddr::from(([192, 0, 2, 1], 9))], limits).unwrap()
+}
+
 /// Runs an input.
 ///
 /// # Panics
 /// If more is sent to an address than three times the bytes received from it, a limit is exceeded, or time stands still.
 pub fn run(data: &[u8]) {
     let Some(steps) = crate::read::<Vec<Step<'_>>>(data) else { return };
-    static CLOCK: OnceLock<std::time::Instant> = OnceLock::new();
-    let clock = *CLOCK.get_or_init(clock);
     let mut now = Instant::from_secs(1);
-    let mut limits = GatewayLimits::default();
-    limits.peers_max = 8;
-    let mut gateway = Gateway::new(now, clock, vec![SocketAddr::from(([192, 0, 2, 1], 9))], limits).unwrap();
+    let mut gateway = gateway(now);
     let (_, answer) = gateway.answer(now, OFFER).unwrap();
-    let of = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-    let (user, password) = (format!("{}:here", of("a=ice-ufrag:")), of("a=ice-pwd:"));
+    let (user, password) = credentials(&answer);
+    let user = format!("{user}:here");
     let (mut received, mut sent) = (0, 0);
     for step in steps.iter().take(64) {
         let mut arrive = |gateway: &mut Gateway, from: u8, bytes: &[u8]| {
@@ -58,7 +68,7 @@ pub fn run(data: &[u8]) {
             Step::Line(line) => drop(gateway.answer(now, &format!("{OFFER}{line}"))),
             Step::Datagram(from, bytes) => arrive(&mut gateway, from, bytes),
             Step::Ask(from, number, chosen) => {
-                let request = binding_request([number; 12], &user, &password, chosen);
+                let request = binding_request([number; 12], &user, password, chosen);
                 arrive(&mut gateway, from, &request);
             }
             Step::Record(from, kind, bytes) => {

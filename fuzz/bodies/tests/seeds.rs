@@ -30,7 +30,23 @@ macro_rules! targets {
     };
 }
 
-targets!(association, capture, code, collector, dialogue, endpoint, framing, packet, secure, sockets, syslog, web);
+targets!(
+    association,
+    capture,
+    code,
+    collector,
+    dcep,
+    dialogue,
+    endpoint,
+    framing,
+    packet,
+    sdp,
+    secure,
+    sockets,
+    stun,
+    syslog,
+    web
+);
 
 /// The files of a folder of `fuzz`, in the order of their names.
 fn files(folder: &str) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@ mod listing;
 mod memory;
 mod new;
 mod papers;
+mod playground;
 mod progress;
 mod status;
 mod submit;
@@ -71,7 +72,7 @@ pub(crate) enum LabCommand {
     Work(work::WorkArgs),
     /// Tell how far a submitted plan is
     Status(status::StatusArgs),
-    /// Print the report of a finished run
+    /// Print the report of a finished run, or open a plan in the simulator's page
     View(view::ViewArgs),
     /// Run an experiment and check its results
     #[command(after_help = CHECK_EXAMPLES)]

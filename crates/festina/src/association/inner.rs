@@ -348,6 +348,11 @@ impl Inner {
         lock(&self.state).core.abandoned_on(stream)
     }
 
+    /// Payload bytes queued on one stream and not sent yet.
+    pub(crate) fn queued_bytes_on(&self, stream: StreamId) -> usize {
+        lock(&self.state).core.queued_bytes_on(stream)
+    }
+
     /// Sets the value of a stream that the scheduler `needed` uses.
     pub(crate) fn set_stream_value(
         &self,

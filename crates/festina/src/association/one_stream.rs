@@ -143,6 +143,11 @@ impl StreamHandle {
         self.association.set_stream_weight(self.id, weight)
     }
 
+    /// Returns the number of payload bytes that are queued on this stream and not sent yet, as [`Association::queued_bytes_on`] does.
+    pub fn queued_bytes(&self) -> usize {
+        self.association.queued_bytes_on(self.id)
+    }
+
     /// Returns the counts of abandoned messages on this stream.
     pub fn abandoned(&self) -> AbandonedStats {
         self.association.abandoned_on(self.id)

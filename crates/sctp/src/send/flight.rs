@@ -231,6 +231,11 @@ impl Flight {
         opened
     }
 
+    /// Payload bytes of one stream that have not been sent.
+    pub(crate) fn queued_bytes_on(&self, stream: StreamId) -> usize {
+        self.buffer.queued_bytes_on(stream)
+    }
+
     /// Abandoned messages of one stream, by policy.
     pub(crate) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
         self.partial.as_ref().map_or_else(Default::default, |partial| partial.abandoned_on(stream))

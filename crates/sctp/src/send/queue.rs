@@ -365,6 +365,13 @@ impl SendBuffer {
         self.queued_messages -= u32::from(ends);
     }
 
+    /// Payload bytes of one stream that wait for TSNs.
+    pub(super) fn queued_bytes_on(&self, stream: StreamId) -> usize {
+        let is_on =
+            |unsent: &&Unsent| self.messages.get(unsent.message).is_some_and(|message| message.stream == stream);
+        self.scheduler.iter().filter(is_on).map(|unsent| unsent.rest.len()).sum()
+    }
+
     /// The messages that wait for TSNs, as a whole or in part.
     #[cfg(test)]
     pub(super) fn unsent(&self) -> impl Iterator<Item = MessageSlot> {
