@@ -30,6 +30,14 @@ try {
     console.log(`later than 70 ms: ${JSON.stringify(share)}`);
     assert.ok(share.socket > 0.05 && share.push < share.socket / 3, "the WebSocket's messages wait for lost ones");
 
+    // A goodbye is answered.
+    const isClean = await evaluate(`new Promise((done) => {
+      const socket = new WebSocket(new URL("socket", location.href.replace(/^http/, "ws")));
+      socket.onopen = () => socket.close(1000);
+      socket.onclose = ({ wasClean }) => done(wasClean);
+    })`);
+    assert.equal(isClean, true);
+
     // With the keyboard alone: the figure is held, and one way is hidden.
     const press = async (key, code, windowsVirtualKeyCode, text) => {
       await call("Input.dispatchKeyEvent", { type: "keyDown", key, code, windowsVirtualKeyCode, text });

@@ -109,10 +109,20 @@ async fn push(channel: DataChannel) {
 
 async fn serve_socket(mut socket: WebSocket) {
     let mut ticks = ticks();
-    for number in 0_u64.. {
-        ticks.tick().await;
-        if socket.send(Message::text(text(number))).await.is_err() {
-            return;
+    let mut number = 0_u64;
+    loop {
+        tokio::select! {
+            // Receiving answers pings and the browser's goodbye.
+            received = socket.recv() => match received {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            },
+            _ = ticks.tick() => {
+                if socket.send(Message::text(text(number))).await.is_err() {
+                    return;
+                }
+                number += 1;
+            }
         }
     }
 }
