@@ -126,6 +126,7 @@ struct Peer {
     transactions: VecDeque<Transaction>,
     session: Option<Session>,
     heard: Instant,
+    /// When it is looked at next. Its time may be later by then: each packet moves that, and this only an earlier one.
     deadline: Instant,
     /// Bytes that may still be sent before the handshake ends.
     credit: usize,
@@ -350,6 +351,9 @@ impl Gateway {
         if heard {
             peer.heard = now;
         }
+        if !was_connected && session.is_connected() {
+            self.waiting.remove(&id);
+        }
         self.settle(now, id, handled);
         Some(())
     }
@@ -395,6 +399,7 @@ impl Gateway {
         {
             self.deadlines.pop_first();
             let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.deadline = Instant::MAX;
             if peer.heard + SILENCE_MAX <= now {
                 self.remove(id, "the peer is silent");
                 continue;
@@ -470,10 +475,7 @@ impl Gateway {
         let Some(session) = &peer.session else { return };
         let silence = peer.heard + SILENCE_MAX;
         let deadline = session.deadline.map_or(silence, |deadline| deadline.max(now + TICK).min(silence));
-        if session.is_connected() {
-            self.waiting.remove(&id);
-        }
-        if deadline != peer.deadline || !self.deadlines.contains(&(deadline, id)) {
+        if deadline < peer.deadline {
             self.deadlines.remove(&(peer.deadline, id));
             self.deadlines.insert((deadline, id));
             peer.deadline = deadline;
