@@ -142,7 +142,7 @@ macro_rules! common_settings {
 
             /// Sets the addresses of the endpoint besides the one that it is opened with: at most 7, of specific hosts, IPv4 and IPv6 mixed. A
             /// socket is opened for each, with the same UDP port, and peers learn them. Each address of a peer is a path of its own: see
-            /// [`Transport::with_paths_max`]. Encrypted associations have one path each, to whichever address the client chose.
+            /// [`Transport::with_paths_max`]. With encryption only the peer can read them.
             pub fn with_other_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
                 self.other_addresses = addresses.into_iter().collect();
                 self

@@ -400,11 +400,11 @@ impl Others {
         }
     }
 
-    /// A heartbeat leaves on a path, where the peer is known to answer within `rto`.
-    pub(super) fn note_probe(&mut self, now: Instant, id: PathId, rto: Duration) {
+    /// A heartbeat of `bytes` leaves on a path, where the peer is known to answer within `rto`.
+    pub(super) fn note_probe(&mut self, now: Instant, id: PathId, rto: Duration, bytes: u64) {
         let path = id.other().and_then(|other| self.paths.get(other));
         if path.is_some_and(|path| !path.is_confirmed()) {
-            self.bytes_unconfirmed += HEARTBEAT_PACKET_BYTES;
+            self.bytes_unconfirmed += bytes;
             self.probe_at = now + rto;
         }
     }
