@@ -200,6 +200,15 @@ impl EndpointConfig {
         self.client.is_some() || self.server.is_some()
     }
 
+    /// The addresses besides this one, which can be bound together with it.
+    pub(crate) fn checked_others(&self, first: IpAddr) -> Result<Vec<IpAddr>, sctp::MultihomingError> {
+        let all = [&[first], &self.other_addresses[..]].concat();
+        if let Some(multihoming) = self.multihoming(&all).filter(|_| all.len() > 1) {
+            multihoming.validate()?;
+        }
+        Ok(self.other_addresses.clone())
+    }
+
     /// The settings of several paths for an endpoint with these addresses; `None` if its associations have one each.
     pub(crate) fn multihoming(&self, addresses: &[IpAddr]) -> Option<sctp::Multihoming> {
         let has_several = addresses.len() > 1;

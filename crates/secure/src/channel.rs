@@ -372,6 +372,13 @@ impl Channel {
         self.keys.traffic.as_mut().is_some_and(Traffic::update_keys_early)
     }
 
+    /// Expects packets of slow paths behind many of fast ones.
+    pub(crate) fn expect_several_paths(&mut self) {
+        if let Some(traffic) = &mut self.keys.traffic {
+            traffic.expect_several_paths();
+        }
+    }
+
     /// Notes which TSNs the peer has not acknowledged.
     pub(crate) fn note_outstanding(&mut self, tsns: core::ops::Range<u64>) {
         if let Some(traffic) = &mut self.keys.traffic {

@@ -259,6 +259,9 @@ async fn an_address_that_no_host_can_have_is_refused() {
         let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
         assert!(matches!(error, BindError::Addresses(_) | BindError::Socket { .. }), "{error}");
     }
+    let config = ServerConfig::plain().with_other_addresses(["127.0.0.1".parse().unwrap()]);
+    let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
+    assert_eq!(error.to_string(), "the address 127.0.0.1 is named twice");
     let config = ServerConfig::plain().with_other_addresses((1..9).map(|last| IpAddr::from([127, 0, 1, last])));
     if cfg!(target_os = "linux") {
         let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_sctp::{
-    Association, AssociationState, ClosedReason, Config, Context, Event, Message, OutOfBandError, OutOfBandInit,
-    PathId, Ports,
+    Association, AssociationState, ClosedReason, Config, Context, Event, Message, Multihoming, OutOfBandError,
+    OutOfBandInit, PathId, Ports,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 
@@ -250,4 +250,48 @@ fn a_peer_that_has_forgotten_the_association_ends_a_shutdown_with_a_reflected_ta
         let closed = std::iter::from_fn(|| client.poll_event()).last();
         assert_eq!(closed, Some(Event::Closed(reason)), "{end:?}");
     }
+}
+
+/// An INIT chunk that names these IPv4 addresses.
+fn naming(addresses: impl IntoIterator<Item = [u8; 4]>) -> Vec<u8> {
+    let mut chunk = Context::new(Config::default(), [1; 16]).unwrap().init_chunk(9, None);
+    for [a, b, c, d] in addresses {
+        chunk.extend([0, 5, 0, 8, a, b, c, d]);
+    }
+    let length = u16::try_from(chunk.len()).unwrap().to_be_bytes();
+    chunk[2..4].copy_from_slice(&length);
+    chunk
+}
+
+#[test]
+fn of_many_addresses_that_a_peer_names_eight_count_and_none_of_no_host_or_for_one_path() {
+    let many = |count: u16| naming((0..count).map(|number| [203, 0, number.to_be_bytes()[0], number.to_be_bytes()[1]]));
+    assert_eq!(OutOfBandInit::read(&many(1_000), address(0)), Err(OutOfBandError::NotAnInit));
+    let ports = Ports { local: 5_000, peer: 5_001 };
+    let known = |multihoming: Option<Multihoming>, chunk: &[u8]| {
+        let context = match multihoming {
+            Some(multihoming) => Context::multihomed(Config::default(), [2; 16], multihoming).unwrap(),
+            None => Context::new(Config::default(), [2; 16]).unwrap(),
+        };
+        let init = OutOfBandInit::read(chunk, address(0)).unwrap();
+        let to = (address(0), ports);
+        let association = Association::accept_init(Instant::from_secs(1), &context, to, 3, &init, None);
+        (association.paths().count(), association.peer_addresses().count(), association.addresses_ignored())
+    };
+    let several = || Some(Multihoming::default());
+    assert_eq!(known(several(), &many(100)), (8, 9, 92));
+    assert_eq!(known(Some(Multihoming { paths_max: 2, ..Multihoming::default() }), &many(100)), (2, 9, 92));
+    assert_eq!(known(None, &many(100)), (1, 1, 0));
+    let of_none = naming([[127, 0, 0, 1], [224, 0, 0, 1], [0, 0, 0, 0], [255, 255, 255, 255]]);
+    assert_eq!(known(several(), &of_none), (1, 1, 4));
+}
+
+#[test]
+fn addresses_are_those_of_the_same_association() {
+    let later = |nonce, secret| Context::new(Config::default(), [secret; 16]).unwrap().init_chunk(nonce, None);
+    let read = |chunk: &[u8]| OutOfBandInit::read(chunk, address(0)).unwrap();
+    let mut init = read(&later(9, 1));
+    assert!(init.name_addresses(read(&naming([[203, 0, 113, 1]]))));
+    assert_ne!(init, read(&later(9, 1)));
+    assert!(!init.name_addresses(read(&later(8, 1))), "another tag");
 }

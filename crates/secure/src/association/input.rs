@@ -287,6 +287,7 @@ impl SecureAssociation {
         let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
         core.limit_packet_bytes(self.channel.wanted_bytes_max() - OVERHEAD_BYTES);
         self.core = Some(Box::new(core));
+        self.look_for_several_paths();
         // If the last bytes of the client came from elsewhere, it has to show that it receives there.
         self.channel.end_aside();
         self.moves = Some(Box::new(Moves::new(half_open.proofs, self.channel.ids().local)));
@@ -378,12 +379,21 @@ impl SecureAssociation {
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;
             if self.is_confirmed {
                 self.channel.forget_handshake();
+                self.look_for_several_paths();
             }
         }
-        if core.is_closed() {
+        if self.is_closed() {
             self.linger(now);
         }
         Ok(())
+    }
+
+    /// Packets of either side may take several paths.
+    fn look_for_several_paths(&mut self) {
+        let are_several = self.core.as_ref().is_some_and(|core| core.paths().nth(1).is_some());
+        if are_several || self.context.addresses().len() > 1 {
+            self.channel.expect_several_paths();
+        }
     }
 
     /// Answers a peer that has missed the end, once for each of its packets (RFC 9260 §8.4).

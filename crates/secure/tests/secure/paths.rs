@@ -63,16 +63,16 @@ fn both_multihomed() -> [Arc<Context>; 2] {
 
 impl TwoNetworks {
     fn new(loss: Probability, seed: u64) -> Self {
-        Self::between(both_multihomed(), loss, seed)
+        Self::between(&both_multihomed(), loss, seed)
     }
 
-    fn between(contexts: [Arc<Context>; 2], loss: Probability, seed: u64) -> Self {
+    fn between(contexts: &[Arc<Context>; 2], loss: Probability, seed: u64) -> Self {
         Self::between_with(&tls(), contexts, loss, seed)
     }
 
     fn between_with(
         (client_tls, server_tls): &(Arc<ClientConfig>, Arc<ServerConfig>),
-        contexts: [Arc<Context>; 2],
+        contexts: &[Arc<Context>; 2],
         loss: Probability,
         seed: u64,
     ) -> Self {
@@ -308,7 +308,7 @@ fn another_port_of_a_further_address_is_followed_once_it_answers() {
 fn a_thousand_copies_that_a_tap_sends_on_from_elsewhere_move_no_path() {
     let mut networks = TwoNetworks::new(Probability::ZERO, 5);
     let second = networks.core(0).paths().nth(1).unwrap().id;
-    let elsewhere = |number: usize| SocketAddr::from(([203, 0, 113, (number % 200) as u8], 1_000 + number as u16));
+    let elsewhere = |number: u16| SocketAddr::from(([203, 0, 113, number.to_be_bytes()[1]], 1_000 + number));
     let (mut spoofed, mut received) = (0, BTreeMap::<SocketAddr, usize>::new());
     for number in 0..600 {
         if number == 300 {
@@ -319,7 +319,7 @@ fn a_thousand_copies_that_a_tap_sends_on_from_elsewhere_move_no_path() {
         for datagram in networks.datagrams.split_off(seen) {
             for _ in 0..2 {
                 // Another address at which no client is, and another port of the client's own address.
-                let own = SocketAddr::new(address(0, spoofed % 4 / 2).ip(), elsewhere(spoofed).port());
+                let own = SocketAddr::new(address(0, usize::from(spoofed % 4 / 2)).ip(), elsewhere(spoofed).port());
                 let from = if spoofed % 2 == 0 { elsewhere(spoofed) } else { own };
                 *received.entry(from).or_default() += datagram.len();
                 networks.copy_from(from, &datagram);
@@ -345,7 +345,7 @@ fn victims_that_a_client_names_get_heartbeats_alone_and_few() {
     for is_silent in [false, true] {
         let victims: Vec<IpAddr> = (1..8).map(|last| IpAddr::from([203, 0, 113, last])).collect();
         let hostile = multihomed(0, [&[address(0, 0).ip()], &victims[..]].concat());
-        let mut networks = TwoNetworks::between([hostile, multihomed(1, Vec::new())], Probability::ZERO, 6);
+        let mut networks = TwoNetworks::between(&[hostile, multihomed(1, Vec::new())], Probability::ZERO, 6);
         if is_silent {
             // Not even the server's packets are acknowledged.
             networks.send(0, 0);
@@ -373,7 +373,7 @@ fn victims_that_a_client_names_get_heartbeats_alone_and_few() {
 #[test]
 fn a_client_with_one_address_uses_both_of_its_server() {
     let server = multihomed(1, vec![address(1, 0).ip(), address(1, 1).ip()]);
-    let mut networks = TwoNetworks::between([multihomed(0, Vec::new()), server], Probability::ZERO, 7);
+    let mut networks = TwoNetworks::between(&[multihomed(0, Vec::new()), server], Probability::ZERO, 7);
     // Its packets leave on either network, from an address that the routing table chooses.
     networks.client[1] = address(0, 1);
     networks.stream(SECOND * 2);
@@ -385,7 +385,7 @@ fn a_client_with_one_address_uses_both_of_its_server() {
 #[test]
 fn a_reader_with_the_secrets_opens_the_packets_of_both_networks() {
     let (tls, log) = logged_tls(CipherSuite::TLS13_AES_128_GCM_SHA256);
-    let mut networks = TwoNetworks::between_with(&tls, both_multihomed(), Probability::ZERO, 8);
+    let mut networks = TwoNetworks::between_with(&tls, &both_multihomed(), Probability::ZERO, 8);
     networks.stream(SECOND);
     let (mut reader, mut chunks) = (Reader::new(&SUITES, log.keys()), Vec::new());
     for datagram in &networks.datagrams {
