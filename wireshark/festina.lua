@@ -12,7 +12,7 @@
 local CONNECTIONS_MAX = 16384
 -- Initial packets that open no connection; after these, unknown connection IDs are not tried any more.
 local FAILURES_MAX = 65536
-local IDS_PER_CONNECTION_MAX = 16
+local IDS_PER_CONNECTION_MAX = 30
 local PACKETS_PER_DATAGRAM_MAX = 64
 local ITEMS_SHOWN_MAX = 256
 local PIECES_MAX = 32
@@ -519,9 +519,15 @@ end
 
 local FRAME_NAMES = {
     [0] = "padding", [1] = "fragment", [2] = "retry", [3] = "token", [4] = "close", [5] = "message", [6] = "early received",
+    [7] = "addresses",
 }
 -- Bytes before the contents, and where in them the length stands.
 local FRAME_HEADERS = {[1] = {5, 3, u16}, [2] = {2, 1, byte}, [3] = {2, 1, byte}, [4] = {3}, [5] = {9, 7, u16}, [6] = {2}}
+-- Connection IDs, and an INIT chunk behind its length.
+FRAME_HEADERS[7] = {2, 1, function(payload, at)
+    local ids_bytes = 8 * (byte(payload, at) or 0)
+    return ids_bytes + 2 + (u16(payload, at + 1 + ids_bytes) or 0)
+end}
 
 -- Splits a payload, which may have been captured only in part, into {type, offset, header bytes, content bytes}. The last content may be
 -- cut. Returns nil if the frames do not fit into `whole_bytes`.
@@ -594,6 +600,11 @@ local function learn_id(connection, id, receiver)
         ids[id] = {connection = connection, receiver = receiver}
         connection.ids = connection.ids + 1
     end
+end
+
+-- Learns the connection IDs of a side for packets to its further addresses.
+local function learn_ids(connection, list, receiver)
+    for at = 1, math.min(#list, 7 * 8) - 7, 8 do learn_id(connection, list:sub(at, at + 7), receiver) end
 end
 
 local function initial_keys(connection, sender)
@@ -718,6 +729,8 @@ local function take_parameters(connection, sender, parameters)
             connection.tags[sender] = content:sub(5, 8)
         elseif identifier == 0x3f02 and #content == 4 and sender == "client" then
             connection.ports = {client = u16(content, 1), server = u16(content, 3)}
+        elseif identifier == 0x3f04 and sender == "server" then
+            learn_ids(connection, content, sender)
         end
     end
 end
@@ -782,6 +795,7 @@ local fields = {
     stream = ProtoField.uint16("festina.message.stream", "Stream"),
     ppid = ProtoField.uint32("festina.message.ppid", "Payload protocol identifier"),
     payload = ProtoField.bytes("festina.message.payload", "Payload"),
+    addresses = ProtoField.bytes("festina.addresses", "Connection IDs, and the INIT with the addresses"),
     early_received = ProtoField.uint8("festina.early_received", "Number of messages"),
     parameter = ProtoField.string("festina.parameter", "Parameter"),
     client_port = ProtoField.uint16("festina.client_port", "SCTP port of the client"),
@@ -948,6 +962,8 @@ local function open_first(header, packet, path)
             if kind == 1 then
                 local bytes = payload:sub(at + head, at + head + content - 1)
                 entry.parameters = learn(connection, sender, header.level, u16(payload, at + 1), bytes) or entry.parameters
+            elseif kind == 7 and header.level == "handshake" and sender == "client" then
+                learn_ids(connection, payload:sub(at + 2, at + 1 + 8 * byte(payload, at + 1)), sender)
             end
         end
     end
@@ -956,6 +972,7 @@ end
 
 local PARAMETER_NAMES = {
     [0x00] = "original destination", [0x0f] = "initial source", [0x3f01] = "INIT", [0x3f02] = "ports", [0x3f03] = "token",
+    [0x3f04] = "connection IDs for further addresses",
 }
 
 local function show_parameters(entry, pinfo, tree, root)
@@ -992,6 +1009,8 @@ local function show_frames(payload, frames, tree, tvb)
             if contents then frame:add(fields.payload, contents) end
         elseif kind == 6 then
             frame:add(fields.early_received, tvb(start + 1, 1))
+        elseif kind == 7 and contents then
+            frame:add(fields.addresses, contents)
         end
     end
 end

@@ -200,7 +200,7 @@ pub(crate) struct PeerArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// The own address to send from, instead of any; if repeated, the first one connects, and with --plain the peer learns all
+    /// The own address to send from, instead of any; if repeated, the first one connects, and the peer learns all
     #[arg(long, value_name = "ADDRESS")]
     via: Vec<std::net::IpAddr>,
     #[command(flatten)]

@@ -34,19 +34,20 @@ impl Dialer {
         Self { client, is_used: AtomicBool::new(false), endpoints: Default::default(), via: Vec::new() }
     }
 
-    /// Connects from the first of these addresses of the family of the peer, and names the others to a plain peer.
+    /// Connects from the first of these addresses of the family of the peer, and names the others to it.
     pub(crate) fn via(mut self, addresses: &[IpAddr]) -> Self {
         self.via = addresses.to_vec();
         self
     }
 
     async fn open(&self, remote: SocketAddr) -> Result<Endpoint, BindError> {
-        let own = self.via.iter().copied().find(|own| own.is_ipv4() == remote.is_ipv4());
+        let own = self.via.iter().position(|own| own.is_ipv4() == remote.is_ipv4());
         let config = self.client.config.clone();
         match own {
             None => Endpoint::client(address::unspecified_for(remote), config).await,
-            Some(own) => {
-                let others = self.via.iter().copied().filter(|other| *other != own);
+            Some(at) => {
+                let mut others = self.via.clone();
+                let own = others.remove(at);
                 Endpoint::client((own, 0).into(), config.with_other_addresses(others)).await
             }
         }

@@ -336,8 +336,8 @@ impl Channel for Secure {
         self.association.origin()
     }
 
-    fn source(&self, _latest: Option<IpAddr>) -> Option<IpAddr> {
-        self.association.source()
+    fn source(&self, latest: Option<IpAddr>) -> Option<IpAddr> {
+        self.association.source().or(latest.filter(|_| self.association.chooses_sources()))
     }
 
     fn overhead_bytes(&self) -> usize {

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use festina_sctp::wire::{CommonHeader, Packet, chunk_type};
-use festina_sctp::{Admission, Ports};
+use festina_sctp::{Admission, Context, Ports};
+use festina_secure::further_ids;
 use festina_secure::parameters::ResetToken;
 use festina_secure::reset::token_of;
 use festina_secure::wire::{ConnectionId, Header, destination_id_of_any_version, read_header};
@@ -78,6 +80,10 @@ pub struct Demux<A> {
     name_by_remote: HashMap<SocketAddr, Name>,
     /// Names by the tokens that servers have given. Its hash function is keyed, since they choose these.
     name_by_token: HashMap<ResetToken, Name>,
+    /// Names by the connection IDs for further addresses of this endpoint.
+    name_by_further: HashMap<Name, Name, BuildHasherDefault<NameHasher>>,
+    /// The settings of an endpoint with several addresses.
+    further: Option<Arc<Context>>,
     /// Associations in `by_name` that are over.
     lingering: usize,
     /// Associations that peers set up, by the network that they came from. No longer than `by_name`.
@@ -116,8 +122,11 @@ pub enum Refusal {
 
 impl<A: Clone> Demux<A> {
     /// Without any association.
-    pub fn new(admission: Admission) -> Self {
+    pub fn new(context: &Arc<Context>) -> Self {
+        let admission = context.config().admission.clone();
         Self {
+            name_by_further: HashMap::default(),
+            further: (context.addresses().len() > 1).then(|| Arc::clone(context)),
             by_name: HashMap::default(),
             name_by_path: BTreeMap::new(),
             name_by_origin: HashMap::new(),
@@ -155,7 +164,17 @@ impl<A: Clone> Demux<A> {
 
     /// The association that has this connection ID, which this side drew at random.
     fn find_by_own_id(&self, id: ConnectionId) -> Option<&A> {
-        self.by_name.get(&Name::Id(id)).map(|entry| &entry.association)
+        let name = Name::Id(id);
+        let further = || self.by_name.get(self.name_by_further.get(&name)?);
+        self.by_name.get(&name).or_else(further).map(|entry| &entry.association)
+    }
+
+    /// The connection IDs of an association for further addresses of this endpoint.
+    fn further_names(&self, name: Name) -> Vec<Name> {
+        match (&self.further, name) {
+            (Some(context), Name::Id(id)) => further_ids(context, id).map(Name::Id).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// The latest protected association that this side has begun with a peer there.
@@ -256,6 +275,7 @@ impl<A: Clone> Demux<A> {
         if let Some(origin) = origin {
             self.name_by_origin.insert(origin, key.name);
         }
+        self.name_by_further.extend(self.further_names(key.name).into_iter().map(|further| (further, key.name)));
         Ok(())
     }
 
@@ -301,6 +321,9 @@ impl<A: Clone> Demux<A> {
     /// Removes an association.
     pub fn remove(&mut self, key: Key, origin: Option<Origin>) -> Option<A> {
         let removed = self.by_name.remove(&key.name)?;
+        for further in self.further_names(key.name) {
+            self.name_by_further.remove(&further);
+        }
         self.remove_path(key);
         if let Some(origin) = origin
             && self.name_by_origin.get(&origin) == Some(&key.name)

@@ -342,7 +342,7 @@ impl House {
     pub(crate) fn new(context: Arc<sctp::Context>) -> Self {
         Self {
             listener: sctp::Listener::new(&context),
-            demux: Demux::new(context.config().admission.clone()),
+            demux: Demux::new(&context),
             context,
             residents: BTreeMap::new(),
             next_id: 0,
@@ -596,7 +596,8 @@ impl Owner for House {
     }
 
     fn adopt(&mut self, association: Box<Secure>, _port: u16, _place: &Arc<()>) {
-        if let Err(mut core) = self.adopt_core(Core::Secure(association), None) {
+        let source = association.channel().source();
+        if let Err(mut core) = self.adopt_core(Core::Secure(association), source) {
             core.abort(b"there is no room for another association");
             self.refused.push(*core);
         }

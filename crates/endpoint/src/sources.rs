@@ -52,7 +52,9 @@ impl Sources {
                     if !known.is_heard || state != AssociationState::CookieEchoed {
                         (known.own, known.is_heard) = (own, true);
                     }
-                } else if remotes.len() < REMOTES_MAX {
+                } else {
+                    // Copies of packets that an attacker sends on from anywhere take the place of one another.
+                    remotes.truncate(REMOTES_MAX - 1);
                     remotes.push(Remote { address: remote, own, is_heard: true, tries: 0 });
                 }
             }
@@ -165,5 +167,7 @@ mod tests {
         let Sources::Each(remotes) = &sources else { panic!("it has several addresses") };
         assert_eq!(remotes.len(), REMOTES_MAX);
         assert_eq!(sources.of(&own, address("203.0.113.1")), Some(own[0]));
+        sources.note(address("203.0.114.1"), Some(own[1]), AssociationState::Established);
+        assert_eq!(sources.of(&own, address("203.0.114.1")), Some(own[1]), "the latest is known");
     }
 }

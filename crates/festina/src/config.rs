@@ -142,7 +142,7 @@ macro_rules! common_settings {
 
             /// Sets the addresses of the endpoint besides the one that it is opened with: at most 7, of specific hosts, IPv4 and IPv6 mixed. A
             /// socket is opened for each, with the same UDP port, and peers learn them. Each address of a peer is a path of its own: see
-            /// [`Transport::with_paths_max`]. Encrypted associations have one path each, to whichever address the client chose.
+            /// [`Transport::with_paths_max`]. With encryption only the peer can read them.
             pub fn with_other_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
                 self.other_addresses = addresses.into_iter().collect();
                 self
@@ -198,6 +198,15 @@ impl From<ServerConfig> for EndpointConfig {
 impl EndpointConfig {
     pub(crate) fn is_encrypted(&self) -> bool {
         self.client.is_some() || self.server.is_some()
+    }
+
+    /// The addresses besides this one, which can be bound together with it.
+    pub(crate) fn checked_others(&self, first: IpAddr) -> Result<Vec<IpAddr>, sctp::MultihomingError> {
+        let all = [&[first], &self.other_addresses[..]].concat();
+        if let Some(multihoming) = self.multihoming(&all).filter(|_| all.len() > 1) {
+            multihoming.validate()?;
+        }
+        Ok(self.other_addresses.clone())
     }
 
     /// The settings of several paths for an endpoint with these addresses; `None` if its associations have one each.

@@ -87,7 +87,7 @@ impl Endpoint {
     }
 
     pub(crate) async fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, BindError> {
-        let others = config.other_addresses.clone();
+        let others = config.checked_others(address.ip())?;
         Self::start(address, config, |runtime| Socket::bind_udp(runtime, address, &others)).await
     }
 
@@ -107,7 +107,7 @@ impl Endpoint {
                 "encrypted associations need UDP; plain SCTP begins with ClientConfig::plain or ServerConfig::plain";
             return Err(crate::security::SecurityError::Settings(problem.to_owned()).into());
         }
-        let others = config.other_addresses.clone();
+        let others = config.checked_others(address)?;
         Self::start(SocketAddr::new(address, 0), config, |runtime| Socket::bind_raw(runtime, address, &others)).await
     }
 

@@ -42,6 +42,14 @@ pub enum Event {
         /// Whether it answers.
         reachable: bool,
     },
+    /// One of several paths may have failed, so others carry its data, or it has answered since (POTENTIALLY FAILED, RFC 7829 §5).
+    #[non_exhaustive]
+    PathSuspected {
+        /// The path.
+        path: PathId,
+        /// Whether it may have failed.
+        suspected: bool,
+    },
     /// An address that the peer has named answered a heartbeat, so it is the peer's and its path may carry data (RFC 9260 §5.4).
     PathConfirmed {
         /// The path.

@@ -11,6 +11,12 @@ impl PathId {
     /// The path of the handshake: the primary path (RFC 9260 §6.4), unless [another](crate::Association::set_primary) is chosen.
     pub const PRIMARY: Self = Self(0);
 
+    /// Its place in [`Association::paths`](crate::Association::paths), from 0 on.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+
     /// Its place among the paths other than the first one, which is none of them.
     #[inline]
     pub(crate) fn other(self) -> Option<usize> {

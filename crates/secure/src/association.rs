@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use festina_sctp::wire::COMMON_HEADER_BYTES;
 use festina_sctp::{
-    Association, ClosedReason, Context, Event, Message, MessageId, OutOfBandInit, PathKnowledge, Ports,
+    Association, ClosedReason, Context, Event, Message, MessageId, OutOfBandInit, PathId, PathKnowledge, Ports,
     ReceivedMessage, SendError, SendErrorKind,
 };
 use festina_units::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::address::Proofs;
 use crate::channel::{CHALLENGE_BYTES, Channel, Ids};
 use crate::error::{HandshakeError, REFUSED};
 use crate::foreign::Foreign;
-use crate::parameters::{Parameters, ResetToken, TOKEN_BYTES_MAX};
+use crate::parameters::{FURTHER_IDS_MAX, Parameters, ResetToken, TOKEN_BYTES_MAX};
 use crate::path::Path;
 use crate::sessions::{Recall, Resumption};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
@@ -158,8 +158,8 @@ pub struct SecureAssociation {
     handshake_ends_at: Option<Instant>,
     /// The server is known to have a client's last handshake bytes.
     is_confirmed: bool,
-    /// The type of the chunk that answers a peer that has missed the end.
-    late_answer: Option<u8>,
+    /// The type of the chunk that answers a peer that has missed the end, and its path.
+    late_answer: Option<(u8, PathId)>,
     /// On a server, once its client is authenticated.
     moves: Option<Box<Moves>>,
 }
@@ -184,7 +184,7 @@ impl SecureAssociation {
         let parameters = Parameters {
             datagram_bytes_max: u16::try_from(wanted_bytes_max(context)).ok(),
             initial_source: Some(ids.local),
-            init: context.init_chunk(nonce),
+            init: context.init_chunk(nonce, None),
             ports: Some((ports.local, ports.peer)),
             token: token.to_vec(),
             ..Parameters::default()
@@ -255,7 +255,7 @@ impl SecureAssociation {
 
     /// Returns whether a datagram with this destination ID from this address is for this association.
     pub fn takes(&self, id: ConnectionId, from: SocketAddr) -> bool {
-        id == self.id() || self.origin() == Some((id, from))
+        self.channel.is_own(id) || self.origin() == Some((id, from))
     }
 
     /// Returns whether a server's client has shown that it receives at its address: with a token, or by completing the handshake.
@@ -443,9 +443,22 @@ impl SecureAssociation {
     }
 
     /// Returns the own address from which the datagram that [`poll_transmit`](Self::poll_transmit) wrote last is to be sent. `None` on a client, whose
-    /// operating system chooses it for each datagram, and on a server that has one address.
+    /// operating system chooses it for each datagram, on a server that has one address, and if the caller
+    /// [chooses](Self::chooses_sources).
     pub fn source(&self) -> Option<IpAddr> {
         self.ends.sent_from
+    }
+
+    /// Returns whether the caller chooses the own address of a datagram by its destination if [`source`](Self::source) is `None`: packets to an address of
+    /// the peer leave from where packets from there arrive.
+    pub fn chooses_sources(&self) -> bool {
+        let is_server = self.channel.side() == rustls::Side::Server;
+        self.context.addresses().len() > 1 || is_server && self.context.is_multihomed()
+    }
+
+    /// The path of the core to this address, or the first.
+    fn path_to(&self, remote: SocketAddr) -> PathId {
+        self.core.as_ref().and_then(|core| core.path_to(remote.ip())).unwrap_or(PathId::PRIMARY)
     }
 
     /// The path on which datagrams are sent.
@@ -503,6 +516,15 @@ impl SecureAssociation {
             self.ends_at.get_or_insert(now + LINGER);
         }
     }
+}
+
+/// Returns the connection IDs for packets to further addresses of this endpoint, of the association with this ID.
+pub fn further_ids(context: &Context, id: ConnectionId) -> impl Iterator<Item = ConnectionId> {
+    let own = context.addresses().len();
+    let count = if own > 1 { own.min(FURTHER_IDS_MAX) } else { 0 };
+    let nonce = u64::from_be_bytes(id.0);
+    (1..=u8::try_from(count).unwrap_or_default())
+        .map(move |number| ConnectionId(context.number_below(nonce, number).to_be_bytes()))
 }
 
 /// Returns the size of the longest datagram that an association with these settings wants to receive.

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use festina_sctp::Message;
 use festina_sctp::wire::COMMON_HEADER_BYTES;
+use festina_sctp::{Message, PathId};
 use festina_units::Preview;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
@@ -92,6 +92,17 @@ impl fmt::Debug for Opening {
     }
 }
 
+/// What a channel has besides if a side has several addresses, so that observers cannot link them by connection IDs.
+#[derive(Debug, Default)]
+struct Further {
+    /// Connection IDs in packets to the own addresses that are not those of the handshake.
+    own: Vec<ConnectionId>,
+    /// Connection IDs in packets to such addresses of the peer, by path.
+    of_peer: Vec<ConnectionId>,
+    /// On a client, the frame with its addresses, until the server has it. On a server, the INIT chunk of that frame.
+    addresses: Vec<u8>,
+}
+
 /// The keys of all levels.
 #[derive(Default)]
 struct KeyRing {
@@ -105,6 +116,7 @@ struct KeyRing {
 pub(crate) struct Channel {
     tls: Tls,
     ids: Ids,
+    further: Option<Box<Further>>,
     keys: KeyRing,
     budget: Budget,
     /// The path of the latest datagram, with a budget of its own, if it came from elsewhere during a server's handshake. It is answered there: the client
@@ -159,6 +171,7 @@ impl Channel {
         Ok(Self {
             tls,
             ids,
+            further: None,
             keys: KeyRing { initial, ..KeyRing::default() },
             budget: Budget::default(),
             aside: None,
@@ -218,6 +231,42 @@ impl Channel {
 
     pub(crate) fn ids(&self) -> Ids {
         self.ids
+    }
+
+    /// Takes packets with these connection IDs, too.
+    pub(crate) fn take_further(&mut self, own: Vec<ConnectionId>) {
+        if !own.is_empty() {
+            self.further.get_or_insert_default().own = own;
+        }
+    }
+
+    /// Sends packets to further addresses of the peer with these connection IDs, one for each path.
+    pub(crate) fn send_further(&mut self, of_peer: Vec<ConnectionId>) {
+        if !of_peer.is_empty() {
+            self.further.get_or_insert_default().of_peer = of_peer;
+        }
+    }
+
+    /// Sends this frame with a client's last handshake bytes.
+    pub(crate) fn send_addresses(&mut self, frame: Vec<u8>) {
+        self.further.get_or_insert_default().addresses = frame;
+    }
+
+    /// The INIT with a client's addresses, on a server. Authentic once the channel is complete.
+    pub(crate) fn take_addresses(&mut self) -> Option<Vec<u8>> {
+        let further = self.further.as_mut()?;
+        Some(core::mem::take(&mut further.addresses)).filter(|init| !init.is_empty())
+    }
+
+    /// Returns whether packets with this connection ID are for this side.
+    pub(crate) fn is_own(&self, id: ConnectionId) -> bool {
+        id == self.ids.local || self.further.as_ref().is_some_and(|further| further.own.contains(&id))
+    }
+
+    /// The connection ID in packets on this path.
+    fn id_on(&self, path: PathId) -> Option<ConnectionId> {
+        let further = || self.further.as_ref()?.of_peer.get(path.index().checked_sub(1)?).copied();
+        further().or(self.ids.peer)
     }
 
     pub(crate) fn tls(&self) -> &Tls {
@@ -323,6 +372,13 @@ impl Channel {
         self.keys.traffic.as_mut().is_some_and(Traffic::update_keys_early)
     }
 
+    /// Expects packets of slow paths behind many of fast ones.
+    pub(crate) fn expect_several_paths(&mut self) {
+        if let Some(traffic) = &mut self.keys.traffic {
+            traffic.expect_several_paths();
+        }
+    }
+
     /// Notes which TSNs the peer has not acknowledged.
     pub(crate) fn note_outstanding(&mut self, tsns: core::ops::Range<u64>) {
         if let Some(traffic) = &mut self.keys.traffic {
@@ -345,6 +401,9 @@ impl Channel {
         self.keys.early = None;
         self.keys.handshake = None;
         self.opening = Opening::default();
+        if let Some(further) = &mut self.further {
+            further.addresses = Vec::new();
+        }
         for space in [Space::Initial, Space::Handshake] {
             self.tls.forget(space);
         }

@@ -38,7 +38,7 @@ mod tls;
 mod versions;
 pub mod wire;
 
-pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, SecureAssociation};
+pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, SecureAssociation, further_ids};
 pub use bounds::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 pub use error::{
     APPLICATION_CODES, DatagramDropped, FULL, HandshakeError, NO_SUCH_PORT, REFUSED, TOO_LONG, UNUSABLE_PARAMETERS,

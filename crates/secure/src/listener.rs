@@ -9,7 +9,7 @@ use festina_units::{EcnCodepoint, Instant};
 use rustls::{ServerConfig, Side};
 
 use crate::address::Proofs;
-use crate::association::{SecureAssociation, datagram_bytes_max, wanted_bytes_max};
+use crate::association::{SecureAssociation, datagram_bytes_max, further_ids, wanted_bytes_max};
 use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, retry_salt, seal_retry};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::parameters::Parameters;
@@ -274,7 +274,8 @@ impl Listener {
             reset_token: self.resets.as_ref().and_then(|key| key.token(local, from.local)),
             datagram_bytes_max: u16::try_from(wanted_bytes_max(&self.context)).ok(),
             initial_source: Some(local),
-            init: self.context.init_chunk(nonce),
+            init: self.context.init_chunk(nonce, Some(from.remote.ip())),
+            further_ids: self.context.is_multihomed().then(|| further_ids(&self.context, local).collect()),
             ..Parameters::default()
         };
         let ids = Ids { local, peer: None, original };

@@ -16,6 +16,9 @@ pub const TOKEN_BYTES_MAX: usize = 1_024;
 /// The secret that ends a datagram by which an endpoint without state resets a connection.
 pub type ResetToken = [u8; 16];
 
+/// Maximum number of connection IDs for further addresses: an association has eight paths at most.
+pub(crate) const FURTHER_IDS_MAX: usize = 7;
+
 /// The longest blob that is read.
 const BLOB_BYTES_MAX: usize = 4_096;
 
@@ -33,6 +36,8 @@ const INIT: u16 = 0x3f01;
 const PORTS: u16 = 0x3f02;
 /// The application's token. Sent by clients.
 const TOKEN: u16 = 0x3f03;
+/// Connection IDs for packets to further addresses of the server. A server that sends this parameter takes the addresses of clients.
+const FURTHER_IDS: u16 = 0x3f04;
 
 /// The parameters of one side.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -51,17 +56,19 @@ pub struct Parameters {
     pub ports: Option<(u16, u16)>,
     /// The application's token.
     pub token: Vec<u8>,
+    /// The connection IDs for packets to further addresses of the server; `None` if its associations have one path.
+    pub further_ids: Option<Vec<ConnectionId>>,
 }
 
 /// Shows only the length of the token, which is often a secret, and not the token of resets.
 impl fmt::Debug for Parameters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { original_destination, reset_token: _, datagram_bytes_max, initial_source, init, ports, token } =
-            self;
+        let Self { original_destination, reset_token: _, datagram_bytes_max, initial_source, .. } = self;
+        let Self { init, ports, token, further_ids, .. } = self;
         let mut fields = formatter.debug_struct("Parameters");
         fields.field("original_destination", original_destination).field("initial_source", initial_source);
         fields.field("datagram_bytes_max", datagram_bytes_max).field("init", &Preview(init)).field("ports", ports);
-        fields.field("token_bytes", &token.len()).finish_non_exhaustive()
+        fields.field("token_bytes", &token.len()).field("further_ids", further_ids).finish_non_exhaustive()
     }
 }
 
@@ -98,6 +105,9 @@ impl Parameters {
         }
         if !self.token.is_empty() {
             put(&mut blob, TOKEN, &self.token);
+        }
+        if let Some(ids) = &self.further_ids {
+            put(&mut blob, FURTHER_IDS, &ids.iter().flat_map(|id| id.0).collect::<Vec<_>>());
         }
         blob
     }
@@ -148,6 +158,7 @@ impl Parameters {
             }
             TOKEN if value.len() > TOKEN_BYTES_MAX => return Err(Malformed),
             TOKEN => self.token = value.to_vec(),
+            FURTHER_IDS => self.further_ids = Some(read_ids(value).ok_or(Malformed)?),
             // Unknown parameters are passed over.
             _ => {}
         }
@@ -157,6 +168,12 @@ impl Parameters {
 
 fn id(value: &[u8]) -> Result<ConnectionId, Malformed> {
     <[u8; CONNECTION_ID_BYTES]>::try_from(value).map(ConnectionId).map_err(|_| Malformed)
+}
+
+/// Reads connection IDs; `None` if there are more than an association has paths, or a part of one.
+pub(crate) fn read_ids(bytes: &[u8]) -> Option<Vec<ConnectionId>> {
+    let (ids, rest) = bytes.as_chunks();
+    (rest.is_empty() && ids.len() <= FURTHER_IDS_MAX).then(|| ids.iter().copied().map(ConnectionId).collect())
 }
 
 fn put(blob: &mut Vec<u8>, identifier: u16, value: &[u8]) {
@@ -207,6 +224,7 @@ mod tests {
             init: vec![1; 100],
             ports: Some((5_001, 5_000)),
             token: vec![3; TOKEN_BYTES_MAX],
+            further_ids: Some((5..5 + 7).map(|byte| ConnectionId([byte; 8])).collect()),
         };
         let mut blob = parameters.to_bytes();
         assert_eq!(Parameters::read(&blob), Ok(parameters.clone()));
@@ -215,6 +233,9 @@ mod tests {
         for twice in [&[0x0f, 8, 1, 1, 1, 1, 1, 1, 1, 1][..], &[0x20, 0], &[0x40, 0x20, 0]] {
             let blob = [&blob[..], twice].concat();
             assert_eq!(Parameters::read(&blob), Err(Malformed), "nothing may be said twice, known or not");
+        }
+        for ids in [&[0x7f, 0x04, 7, 1, 2, 3, 4, 5, 6, 7][..], &[&[0x7f, 0x04, 0x40, 64][..], &[1; 64]].concat()] {
+            assert_eq!(Parameters::read(ids), Err(Malformed), "a part of an ID, and eight of them");
         }
         let long = Parameters { token: vec![0; TOKEN_BYTES_MAX + 1], ..parameters };
         assert_eq!(Parameters::read(&long.to_bytes()), Err(Malformed));

@@ -11,7 +11,7 @@ use std::collections::btree_map::Entry;
 use rustls::Side;
 
 use crate::messages;
-use crate::parameters::Parameters;
+use crate::parameters::{FURTHER_IDS_MAX, Parameters, read_ids};
 use crate::reassembly::Reassembly;
 use crate::wire::{
     ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, SHORT_HEADER_BYTES,
@@ -25,8 +25,9 @@ pub use keys::Suites;
 
 /// Associations that are followed at a time; of more, the one without an authentic packet for the longest is forgotten.
 const CONNECTIONS_MAX: usize = 4_096;
-/// Connection IDs of one association: the client's, the original one, and one for each server association that copies of the hello begin.
-const IDS_MAX: usize = 8;
+/// Connection IDs of one association: the client's, the original one, one for each server association that copies of the hello begin, and those for further
+/// addresses of both sides.
+const IDS_MAX: usize = 8 + 2 * FURTHER_IDS_MAX;
 /// Handshake bytes of each side that are kept: a client's hello, or the beginning of a server's answer.
 const HANDSHAKE_BYTES_MAX: usize = 8 << 10;
 /// Packets of one datagram that are read. Endpoints give Linux at most as many to segment.
@@ -108,14 +109,20 @@ impl Connection {
         }
     }
 
-    /// Reads the frames of a packet. The first message is parsed once, when it is complete.
-    fn frames(&mut self, level: Level, sender: Side, payload: &[u8]) {
+    /// Reads the frames of a packet. The first message is parsed once, when it is complete. Returns connection IDs for further addresses of the sender.
+    fn frames(&mut self, level: Level, sender: Side, payload: &[u8]) -> Vec<ConnectionId> {
+        if (level, sender) == (Level::Handshake, Side::Client) {
+            let mut frames = Frames(payload).map_while(Result::ok);
+            let ids =
+                frames.find_map(|frame| if let Frame::Addresses { ids, .. } = frame { read_ids(ids) } else { None });
+            return ids.unwrap_or_default();
+        }
         let place = match (level, sender) {
             (Level::Initial, Side::Client) => &mut self.hello,
             (Level::Handshake, Side::Server) => &mut self.answer,
-            _ => return,
+            _ => return Vec::new(),
         };
-        let Some(handshake) = place else { return };
+        let Some(handshake) = place else { return Vec::new() };
         for frame in Frames(payload).map_while(Result::ok) {
             if let Frame::Fragment { offset, bytes } = frame {
                 handshake.insert(offset, bytes);
@@ -129,12 +136,12 @@ impl Connection {
             }
             Side::Server => messages::is_complete(text).then(|| messages::server_parameters(text)),
         };
-        let Some(parameters) = parameters else { return };
+        let Some(parameters) = parameters else { return Vec::new() };
         *place = None;
-        if let Some(Parameters { init, ports, .. }) = parameters {
-            self.inits[index(sender)] = init;
-            self.ports = if sender == Side::Client { ports } else { self.ports };
-        }
+        let Some(Parameters { init, ports, further_ids, .. }) = parameters else { return Vec::new() };
+        self.inits[index(sender)] = init;
+        self.ports = if sender == Side::Client { ports } else { self.ports };
+        further_ids.unwrap_or_default()
     }
 
     fn ports(&self, sender: Side) -> [u16; 2] {
@@ -265,10 +272,11 @@ impl Reader {
         self.latest.remove(&connection.latest);
         self.latest.insert(self.packets, number);
         connection.latest = self.packets;
+        let mut further = Vec::new();
         match header {
             Header::Short(_) => chunks.extend_from_slice(payload),
             Header::Long(header) => {
-                connection.frames(header.level, sender, payload);
+                further = connection.frames(header.level, sender, payload);
                 let holds_init = match sender {
                     Side::Client => header.level == Level::Initial,
                     Side::Server => header.level == Level::Handshake,
@@ -278,9 +286,14 @@ impl Reader {
                 }
             }
         }
+        let ports = connection.ports(sender);
         // Anyone can open Initial packets; without secrets nothing else of the association can be read.
-        if connection.random.is_some_and(|random| self.keys.session(&random).is_some()) {
-            Seen::Opened(sender, connection.ports(sender))
+        let has_secrets = connection.random.is_some_and(|random| self.keys.session(&random).is_some());
+        for id in further {
+            self.know(number, id, sender);
+        }
+        if has_secrets {
+            Seen::Opened(sender, ports)
         } else {
             chunks.clear();
             Seen::Closed

@@ -330,6 +330,11 @@ impl Traffic {
         buffer.resize(buffer.len() + SHORT_HEADER_BYTES + NUMBER_BYTES, 0);
     }
 
+    /// Expects packets of slow paths behind many of fast ones.
+    pub(crate) fn expect_several_paths(&mut self) {
+        self.window.widen();
+    }
+
     /// Notes which TSNs are outstanding now: the peer's acknowledgements are the only proof that it has received a packet.
     pub(crate) fn note_outstanding(&mut self, tsns: core::ops::Range<u64>) {
         let Numbers { next, proved, awaited } = &mut self.numbers;

@@ -272,6 +272,13 @@ pub enum Frame<'a> {
         /// Number of messages.
         count: u8,
     },
+    /// The client has several addresses. Nobody but the server can read them.
+    Addresses {
+        /// Connection IDs for packets to the addresses that are not those of the handshake.
+        ids: &'a [u8],
+        /// The INIT chunk of the hello, with the addresses.
+        init: &'a [u8],
+    },
 }
 
 const PADDING: u8 = 0;
@@ -281,6 +288,7 @@ const TOKEN: u8 = 3;
 const CLOSE: u8 = 4;
 const MESSAGE: u8 = 5;
 const EARLY_RECEIVED: u8 = 6;
+const ADDRESSES: u8 = 7;
 
 /// A payload that is not a sequence of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -312,6 +320,12 @@ impl<'a> Frames<'a> {
                 Frame::Message { stream, ppid, bytes: self.split(length.into())? }
             }
             EARLY_RECEIVED => Frame::EarlyReceived { count: *self.split(1)?.first()? },
+            ADDRESSES => {
+                let count = *self.split(1)?.first()?;
+                let ids = self.split(usize::from(count) * CONNECTION_ID_BYTES)?;
+                let length = self.number()?;
+                Frame::Addresses { ids, init: self.split(length.into())? }
+            }
             _ => return None,
         })
     }
@@ -375,6 +389,13 @@ impl Frame<'_> {
                 buffer.extend_from_slice(bytes);
             }
             Self::EarlyReceived { count } => buffer.extend_from_slice(&[EARLY_RECEIVED, count]),
+            Self::Addresses { ids, init } => {
+                let count = u8::try_from(ids.len() / CONNECTION_ID_BYTES).unwrap_or(u8::MAX);
+                buffer.extend_from_slice(&[ADDRESSES, count]);
+                buffer.extend_from_slice(ids);
+                buffer.extend_from_slice(&u16::try_from(init.len()).unwrap_or(u16::MAX).to_be_bytes());
+                buffer.extend_from_slice(init);
+            }
         }
     }
 }
@@ -448,6 +469,7 @@ mod tests {
             Frame::Close { code: 0x128 },
             Frame::Message { stream: 3, ppid: 0x0102_0304, bytes: b"early" },
             Frame::EarlyReceived { count: 2 },
+            Frame::Addresses { ids: &[5; 16], init: b"INIT" },
         ];
         let mut bytes = vec![0; 3];
         for frame in &frames {
@@ -455,7 +477,9 @@ mod tests {
             bytes.push(0);
         }
         assert_eq!(Frames(&bytes).collect::<Result<Vec<_>, _>>(), Ok(frames.to_vec()));
-        assert_eq!(Frames(&[7]).next(), Some(Err(MalformedFrame)));
+        for malformed in [&[8][..], &[7, 1, 5, 5], &[7, 0, 0, 2, 9]] {
+            assert_eq!(Frames(malformed).next(), Some(Err(MalformedFrame)));
+        }
     }
 
     proptest! {

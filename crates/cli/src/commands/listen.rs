@@ -31,7 +31,7 @@ Examples:
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
   festina listen :9899 --block 1200 < a.bin       send any bytes, of any length, to all connected peers
   festina listen :9899 --plain                    for SCTP peers other than festina, which do not encrypt
-  festina listen 192.0.2.1 --also 198.51.100.1 --plain   on two networks
+  festina listen 192.0.2.1 --also 198.51.100.1    on two networks; -v says when one fails and returns
 
 Standard error reports peers that come and go; standard output holds nothing but messages. To a terminal, their control \
 characters are escaped. Typed lines go to every peer. A peer that is too slow misses lines, so that it does not hold up the others.";
@@ -42,7 +42,7 @@ characters are escaped. Typed lines go to every peer. A peer that is too slow mi
 pub(crate) struct ListenArgs {
     /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port, by default 9899
     address: HostPort,
-    /// Another address to listen on, with the same port, which peers learn with --plain; may be repeated
+    /// Another address to listen on, with the same port, which peers learn; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     also: Vec<std::net::IpAddr>,
     /// The SCTP port to accept associations on

@@ -35,7 +35,7 @@ Examples:
   festina ping 127.0.0.1:9899                  against festina listen --echo, until Ctrl-C
   festina ping 127.0.0.1:9899 -c 20 -i 50ms    twenty messages, one every 50 ms
   festina ping 127.0.0.1:9899 --ack --plain    against any SCTP peer: until the acknowledgement
-  festina ping 192.0.2.1 --plain --paths --via 192.0.2.9 --via 198.51.100.9   over two networks
+  festina ping 192.0.2.1 --paths --via 192.0.2.9 --via 198.51.100.9   over two networks
 
 Messages are reliable: a lost one is late, not missing, and its time includes the recovery.";
 
@@ -58,7 +58,7 @@ pub(crate) struct PingArgs {
     #[arg(long)]
     ack: bool,
     /// Use all addresses of the peer, and print the state of the path to each at the end
-    #[arg(long, requires = "plain")]
+    #[arg(long)]
     paths: bool,
     /// Print nothing but the summary
     #[arg(short, long)]

@@ -19,7 +19,11 @@ fn run(home: &Path, arguments: &[&str], input: &str) -> Ended {
 
 /// A listener of this user, its address and the fingerprint that it prints.
 fn listen(home: &Path, address: &str) -> (Running, String, String) {
-    let mut listener = start(home, &["listen", address]);
+    listen_with(home, &["listen", address])
+}
+
+fn listen_with(home: &Path, arguments: &[&str]) -> (Running, String, String) {
+    let mut listener = start(home, arguments);
     let (mut address, mut fingerprint) = (None, None);
     while address.is_none() || fingerprint.is_none() {
         let line = listener.stderr_line();
@@ -236,4 +240,36 @@ fn a_client_that_names_the_servers_key_needs_no_folder_that_it_can_enter() {
         assert!(unknown.stderr.contains(part), "{part} is not in {}", unknown.stderr);
     }
     drop(listener);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn encrypted_commands_use_two_addresses_of_each_end() {
+    let (server, client) = (folder("two-server"), folder("two-client"));
+    let listen = ["listen", "127.0.0.1:0", "--also", "127.0.0.2", "--echo"];
+    let (_listener, address, _) = listen_with(&server, &listen);
+    let port = address.rsplit(':').next().expect("it has a port");
+    let ping =
+        ["-v", "ping", &address, "-c", "20", "-i", "50ms", "--paths", "--via", "127.0.0.1", "--via", "127.0.0.2"];
+    let pinged = run(&client, &ping, "");
+    assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    for host in ["127.0.0.1", "127.0.0.2"] {
+        let line = format!("path to {host}:{port}: active");
+        assert!(pinged.stdout.contains(&line), "{line} is not in {}", pinged.stdout);
+    }
+    assert!(pinged.stderr.contains("path confirmed"), "{}", pinged.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_address_that_is_named_twice_is_refused_by_name() {
+    for arguments in [
+        ["listen", "127.0.0.1:0", "--also", "127.0.0.1"],
+        ["listen", "127.0.0.1:0", "--also=127.0.0.2", "--also=127.0.0.2"],
+    ] {
+        let refused = run(&folder("twice"), &arguments, "");
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        let twice = if arguments[2] == "--also" { "127.0.0.1" } else { "127.0.0.2" };
+        assert!(refused.stderr.contains(&format!("the address {twice} is named twice")), "{}", refused.stderr);
+    }
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use festina::lower::{LowerLayer, Several};
 use festina::security::{ClientSecurity, Identity, ServerSecurity};
 use festina::{
     Association, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, EndpointConfig, ListenOptions, MemoryNetwork, Message,
@@ -19,8 +20,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::TLS13;
 use rustls::{CipherSuite, ClientConfig, KeyLog, RootCertStore, ServerConfig};
 
-const SERVER: &str = "10.0.0.1:9899";
-const CLIENT: &str = "10.0.0.2:40000";
+const SERVER: [&str; 2] = ["10.0.0.1:9899", "10.0.1.1:9899"];
+const CLIENT: [&str; 2] = ["10.0.0.2:40000", "10.0.1.2:40000"];
 const NAME: &str = "server.test";
 /// Bytes of the large message, which is split.
 const LARGE_BYTES: usize = 5_000;
@@ -87,16 +88,18 @@ async fn deliver(from: &Association, to: &Association, payload: &[u8]) {
 }
 
 /// Two associations with this cipher suite: one with messages both ways before and after two key updates, and one with an early message.
-async fn exchange(suite: CipherSuite, shared: &Shared) {
+async fn exchange(suite: CipherSuite, has_several_addresses: bool, shared: &Shared) {
     let tap = shared.clone();
     let network = MemoryNetwork::with_filter(move |from, to, packet| {
         tap.lock().expect("not poisoned").packets.push((from, to, packet.to_vec()));
         true
     });
     let [client, server] = settings(suite, shared);
-    let bind = async |address: &str, config| {
-        let socket = network.bind(address.parse().expect("an address")).expect("it is free");
-        Endpoint::bind_on(socket, config).await.expect("sound settings")
+    let bind = async |[first, second]: [&str; 2], config| {
+        let socket = |address: &str| network.bind(address.parse().expect("an address")).expect("it is free");
+        let others = has_several_addresses.then(|| Box::new(socket(second)) as Box<dyn LowerLayer>);
+        let lower = Several::new(socket(first), others.into_iter().collect());
+        Endpoint::bind_on(lower, config).await.expect("sound settings")
     };
     let (client, server) = (bind(CLIENT, client).await, bind(SERVER, server).await);
     let early = ListenOptions::default().on_early(|_, message| assert_eq!(message.payload(), "the early message"));
@@ -122,10 +125,11 @@ async fn exchange(suite: CipherSuite, shared: &Shared) {
     ended.expect("a good end");
 }
 
-fn record(suite: CipherSuite) -> Recorded {
+fn record(suite: CipherSuite, has_several_addresses: bool) -> Recorded {
     let shared = Shared::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let run = async { tokio::time::timeout(Duration::from_secs(60), exchange(suite, &shared)).await };
+    let run =
+        async { tokio::time::timeout(Duration::from_secs(60), exchange(suite, has_several_addresses, &shared)).await };
     runtime.block_on(run).expect("it ends in time");
     drop(runtime);
     std::mem::take(&mut *shared.lock().expect("not poisoned"))
@@ -208,7 +212,7 @@ fn tshark_decrypts_every_cipher_suite_with_key_updates_and_early_messages() {
         ("chacha20", CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
     ];
     for (name, suite) in suites {
-        let recorded = record(suite);
+        let recorded = record(suite, true);
         let folder = folder(name);
         let [capture, keys] = ["capture.pcapng", "keys.log"].map(|file| folder.join(file));
         std::fs::write(&capture, pcapng(&recorded, "")).expect("it can be written");
@@ -232,6 +236,10 @@ fn tshark_decrypts_every_cipher_suite_with_key_updates_and_early_messages() {
             }
             assert!(data.contains(&hex(&[b'x'; LARGE_BYTES])), "{name}: the message in several packets");
         }
+        let sources = payloads(&fields(&["ip.src"], &["-Y", "festina.number"]));
+        for address in [CLIENT[1], SERVER[1]].map(|address| address.split(':').next().expect("an IP address")) {
+            assert!(sources.iter().any(|source| source == address), "{name}: nothing of {address} is decrypted");
+        }
         let early = payloads(&fields(&["festina.message.payload"], &[]));
         assert_eq!(early, [hex(b"the early message")], "{name}");
         let updates = payloads(&fields(&["festina.key_updates"], &[]));
@@ -243,7 +251,7 @@ fn tshark_decrypts_every_cipher_suite_with_key_updates_and_early_messages() {
 
 #[test]
 fn a_capture_with_its_secrets_is_enough_for_tshark_and_for_trace() {
-    let recorded = record(CipherSuite::TLS13_AES_256_GCM_SHA384);
+    let recorded = record(CipherSuite::TLS13_AES_256_GCM_SHA384, false);
     let folder = folder("secrets");
     let [capture, plain, keys] = ["secrets.pcapng", "bare.pcapng", "keys.log"].map(|file| folder.join(file));
     std::fs::write(&capture, pcapng(&recorded, &recorded.key_log)).expect("it can be written");
@@ -336,7 +344,7 @@ fn damage(state: &mut usize, datagram: &mut Vec<u8>) {
 
 #[test]
 fn damaged_and_hostile_captures_draw_no_error_of_lua() {
-    let recorded = record(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256);
+    let recorded = record(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256, false);
     let folder = folder("damaged");
     let [capture, keys] = ["damaged.pcap", "keys.log"].map(|file| folder.join(file));
     std::fs::write(&keys, &recorded.key_log).expect("it can be written");
@@ -369,7 +377,7 @@ fn cut(packets: &[(&Packet, usize)]) -> Vec<u8> {
 
 #[test]
 fn packets_of_which_a_part_was_captured_are_decrypted_as_far_as_they_go() {
-    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256, false);
     let folder = folder("cut");
     let [capture, keys] = ["cut.pcap", "keys.log"].map(|file| folder.join(file));
     std::fs::write(&keys, &recorded.key_log).expect("it can be written");
@@ -408,7 +416,7 @@ fn packets_of_which_a_part_was_captured_are_decrypted_as_far_as_they_go() {
 
 #[test]
 fn secrets_beyond_their_block_are_not_read() {
-    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256, false);
     let folder = folder("overlapping");
     let [capture, keys] = ["capture.pcapng", "keys.pcapng"].map(|file| folder.join(file));
     std::fs::write(&capture, pcapng(&recorded, "")).expect("it can be written");

@@ -72,7 +72,7 @@ enum Change {
 
 impl Inner {
     pub(crate) fn new(shared: Arc<Shared>, id: u64, core: Core, source: Option<IpAddr>) -> Arc<Self> {
-        let sources = Sources::new(shared.is_multihomed() && core.secure().is_none(), core.remote().ip(), source);
+        let sources = Sources::new(shared.is_multihomed(), core.remote().ip(), source);
         let state = Mutex::new(State::new(core, sources));
         Arc::new(Self { shared, id, handles: AtomicUsize::new(0), successors: AtomicUsize::new(0), state })
     }

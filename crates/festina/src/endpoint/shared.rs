@@ -119,13 +119,17 @@ impl Shared {
         let client = config.client.as_ref().map(ClientSecurity::build).transpose()?;
         let server = config.server.as_ref().map(ServerSecurity::build).transpose()?.unwrap_or_default();
         let core = config.core(socket.local_addr());
-        let context = match config.multihoming(socket.addresses()) {
-            Some(multihoming) if !config.is_encrypted() => sctp::Context::multihomed(core, secret, multihoming)?,
-            _ => sctp::Context::new(core, secret)?,
+        let multihoming = config.multihoming(socket.addresses());
+        let with = |core, secret| -> Result<_, BindError> {
+            Ok(match &multihoming {
+                Some(multihoming) => sctp::Context::multihomed(core, secret, multihoming.clone())?,
+                None => sctp::Context::new(core, secret)?,
+            })
         };
+        let context = with(core, secret)?;
         let plain = if server.plain_clients {
             getrandom::fill(&mut secret).map_err(no_randomness)?;
-            sctp::Context::new(config.plain_core(), secret)?
+            with(config.plain_core(), secret)?
         } else {
             context.clone()
         };
@@ -137,8 +141,9 @@ impl Shared {
         } else {
             None
         };
-        let (admission, memory) = (context.config().admission.clone(), context.config().memory);
-        let accepting = Accepting::new(sctp::Listener::new(&plain), admission.accept_queue_max, config.can_listen);
+        let (accept_queue_max, memory) = (context.config().admission.accept_queue_max, context.config().memory);
+        let accepting = Accepting::new(sctp::Listener::new(&plain), accept_queue_max, config.can_listen);
+        let demux = Mutex::new(Demux::new(&context));
         let (timers, bell) = Timers::new(&runtime).map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
             runtime,
@@ -147,7 +152,7 @@ impl Shared {
             context,
             secure,
             timers,
-            demux: Mutex::new(Demux::new(admission)),
+            demux,
             accepting: Mutex::new(accepting),
             destinations: Mutex::new(Destinations::new(memory)),
             backlog: Mutex::default(),

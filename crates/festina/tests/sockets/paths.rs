@@ -23,15 +23,26 @@ fn address(host: usize, network: usize) -> SocketAddr {
     ADDRESSES[host][network].parse().unwrap()
 }
 
+/// Settings of a client and a server.
+fn configs(is_encrypted: bool) -> (ClientConfig, ServerConfig) {
+    if !is_encrypted {
+        return (ClientConfig::plain(), ServerConfig::plain());
+    }
+    let identity = festina::security::Identity::self_signed("two.example").unwrap();
+    (ClientConfig::new(identity.fingerprint()), ServerConfig::new(identity))
+}
+
 /// Two hosts with two addresses each.
-async fn pair_over(network: &MemoryNetwork) -> Pair {
-    let bind = async |host: usize| {
+async fn pair_over(network: &MemoryNetwork, is_encrypted: bool) -> Pair {
+    let lower = |host: usize| {
         let lower = |place| network.bind(address(host, place)).unwrap();
-        let lower = Several::new(lower(0), vec![Box::new(lower(1))]);
-        let transport = Transport::default().with_path_policy(PathPolicy::PrimaryOnly);
-        Endpoint::bind_on(lower, ServerConfig::plain().with_transport(transport)).await.unwrap()
+        Several::new(lower(0), vec![Box::new(lower(1))])
     };
-    let pair = pair_between(bind(0).await, bind(1).await, address(1, 0)).await;
+    let transport = Transport::default().with_path_policy(PathPolicy::PrimaryOnly);
+    let (client, server) = configs(is_encrypted);
+    let client = Endpoint::bind_on(lower(0), client.with_transport(transport.clone())).await.unwrap();
+    let server = Endpoint::bind_on(lower(1), server.with_transport(transport)).await.unwrap();
+    let pair = pair_between(client, server, address(1, 0)).await;
     until("both paths are active", || [&pair.client, &pair.server].iter().all(|end| states(end) == ACTIVE)).await;
     pair
 }
@@ -44,13 +55,19 @@ fn states(association: &Association) -> Vec<PathState> {
 
 #[tokio::test]
 async fn each_address_of_the_peer_is_a_path_that_leaves_from_the_address_on_its_network() {
+    for is_encrypted in [false, true] {
+        each_address_is_a_path(is_encrypted).await;
+    }
+}
+
+async fn each_address_is_a_path(is_encrypted: bool) {
     let ways = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = Arc::clone(&ways);
     let network = MemoryNetwork::with_filter(move |from, to, _| {
         seen.lock().unwrap().insert((from, to));
         true
     });
-    let pair = in_time(pair_over(&network)).await;
+    let pair = in_time(pair_over(&network, is_encrypted)).await;
     let expected = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(host, way)| (address(host, way), address(1 - host, way)));
     assert_eq!(*ways.lock().unwrap(), BTreeSet::from(expected));
     let remotes: Vec<SocketAddr> = pair.client.paths().iter().map(|path| path.remote).collect();
@@ -66,11 +83,17 @@ async fn each_address_of_the_peer_is_a_path_that_leaves_from_the_address_on_its_
 
 #[tokio::test]
 async fn messages_cross_by_the_other_network_while_the_first_is_down() {
+    for is_encrypted in [false, true] {
+        messages_cross_by_the_other(is_encrypted).await;
+    }
+}
+
+async fn messages_cross_by_the_other(is_encrypted: bool) {
     let is_down = Arc::new(AtomicBool::new(false));
     let down = Arc::clone(&is_down);
     let network =
         MemoryNetwork::with_filter(move |_, to, _| !(down.load(Ordering::Relaxed) && to.ip() == address(1, 0).ip()));
-    let pair = in_time(pair_over(&network)).await;
+    let pair = in_time(pair_over(&network, is_encrypted)).await;
     let echo = async |number: u32| {
         let begun = festina::now();
         pair.client.send(Message::new(number.to_be_bytes().to_vec())).await.unwrap();
@@ -154,9 +177,14 @@ async fn a_network_whose_socket_is_full_holds_back_no_other() {
 }
 
 /// A server on two loopback addresses, and the association of a client with these settings.
-async fn with_client(others: [&str; 2], client: ClientConfig) -> Option<(Pair, Vec<SocketAddr>)> {
+async fn with_client(
+    others: [&str; 2],
+    is_encrypted: bool,
+    change: impl FnOnce(ClientConfig) -> ClientConfig,
+) -> Option<(Pair, Vec<SocketAddr>)> {
     let parse = |address: &str| address.parse::<IpAddr>().unwrap();
-    let config = ServerConfig::plain().with_other_addresses([parse(others[1])]);
+    let (client, config) = configs(is_encrypted);
+    let (client, config) = (change(client), config.with_other_addresses([parse(others[1])]));
     let server = match Endpoint::server((parse(others[0]), 0).into(), config).await {
         Ok(server) => server,
         Err(error) => {
@@ -172,9 +200,9 @@ async fn with_client(others: [&str; 2], client: ClientConfig) -> Option<(Pair, V
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn sockets_on_two_addresses_share_a_port_and_carry_data_by_either() {
-    for second in ["127.0.0.2", "::1"] {
-        let client = ClientConfig::plain().with_other_addresses([second.parse().unwrap()]);
-        let Some((pair, locals)) = with_client(["127.0.0.1", second], client).await else { continue };
+    for (second, is_encrypted) in [("127.0.0.2", false), ("::1", false), ("127.0.0.2", true), ("::1", true)] {
+        let change = |client: ClientConfig| client.with_other_addresses([second.parse().unwrap()]);
+        let Some((pair, locals)) = with_client(["127.0.0.1", second], is_encrypted, change).await else { continue };
         assert_eq!(locals[0].port(), locals[1].port());
         until("both paths are active", || [&pair.client, &pair.server].iter().all(|end| states(end) == ACTIVE)).await;
         let paths = pair.client.paths();
@@ -193,10 +221,11 @@ async fn sockets_on_two_addresses_share_a_port_and_carry_data_by_either() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_client_with_one_address_has_several_paths_if_it_asks_for_them() {
-    for (paths_max, paths) in [(None, 1), (Some(8), 2)] {
+    for (paths_max, paths, is_encrypted) in [(None, 1, false), (None, 1, true), (Some(8), 2, false), (Some(8), 2, true)]
+    {
         let transport = paths_max.map_or_else(Transport::default, |max| Transport::default().with_paths_max(max));
-        let client = ClientConfig::plain().with_transport(transport);
-        let (pair, _) = with_client(["127.0.0.1", "127.0.0.2"], client).await.unwrap();
+        let change = |client: ClientConfig| client.with_transport(transport);
+        let (pair, _) = with_client(["127.0.0.1", "127.0.0.2"], is_encrypted, change).await.unwrap();
         assert_eq!(pair.client.paths().len(), paths);
         assert_eq!(pair.server.paths().len(), 1, "the client has named no other address");
         until("all paths are active", || states(&pair.client) == ACTIVE[..paths]).await;
@@ -206,11 +235,18 @@ async fn a_client_with_one_address_has_several_paths_if_it_asks_for_them() {
 /// A report (mptcp_net-next#585): the INITs left by the first network alone.
 #[tokio::test]
 async fn a_client_whose_first_network_is_down_connects_by_the_other() {
+    for is_encrypted in [false, true] {
+        a_client_connects_by_the_other(is_encrypted).await;
+    }
+}
+
+async fn a_client_connects_by_the_other(is_encrypted: bool) {
+    let (client, listening) = configs(is_encrypted);
     let (first, second, server) = (address(0, 0), address(0, 1), "192.0.2.9:9899".parse().unwrap());
     let network = MemoryNetwork::with_filter(move |from, to, _| ![from, to].contains(&first));
     let lower = Several::new(network.bind(first).unwrap(), vec![Box::new(network.bind(second).unwrap())]);
-    let client = Endpoint::bind_on(lower, ClientConfig::plain()).await.unwrap();
-    let listening = Endpoint::bind_on(network.bind(server).unwrap(), ServerConfig::plain()).await.unwrap();
+    let client = Endpoint::bind_on(lower, client).await.unwrap();
+    let listening = Endpoint::bind_on(network.bind(server).unwrap(), listening).await.unwrap();
     let pair = in_time(pair_between(client, listening, server)).await;
     pair.client.send(Message::new("hello")).await.unwrap();
     assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "hello");
@@ -223,6 +259,9 @@ async fn an_address_that_no_host_can_have_is_refused() {
         let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
         assert!(matches!(error, BindError::Addresses(_) | BindError::Socket { .. }), "{error}");
     }
+    let config = ServerConfig::plain().with_other_addresses(["127.0.0.1".parse().unwrap()]);
+    let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
+    assert_eq!(error.to_string(), "the address 127.0.0.1 is named twice");
     let config = ServerConfig::plain().with_other_addresses((1..9).map(|last| IpAddr::from([127, 0, 1, last])));
     if cfg!(target_os = "linux") {
         let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();

@@ -43,6 +43,7 @@ pub(crate) enum Purpose {
     CookieCipher = 7,
     RetrySpread = 8,
     ProbeNonce = 9,
+    NumberBelow = 10,
 }
 
 impl Context {

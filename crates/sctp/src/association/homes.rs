@@ -65,18 +65,30 @@ pub enum MultihomingError {
     #[error(transparent)]
     OutOfRange(#[from] ConfigError),
     /// The address is not that of a single host, or is an IPv4 address written as an IPv6 one (RFC 9260 §3.3.2.1.2).
-    #[error("{0} cannot be an address of an endpoint")]
+    #[error("{0} cannot be one of several addresses of an endpoint")]
     UnusableAddress(IpAddr),
+    /// The address is there twice.
+    #[error("the address {0} is named twice")]
+    Repeated(IpAddr),
 }
 
 impl Multihoming {
-    pub(super) fn validate(&self) -> Result<(), MultihomingError> {
+    /// Checks these settings, as [`Context::multihomed`](crate::Context::multihomed) does.
+    ///
+    /// # Errors
+    /// A setting is out of range, or an address is not usable.
+    pub fn validate(&self) -> Result<(), MultihomingError> {
         ConfigError::check("addresses", self.addresses.len(), 0, PATHS_MAX)?;
         ConfigError::check("paths_max", self.paths_max, 1, PATHS_MAX)?;
-        match self.addresses.iter().find(|&&address| !is_unicast(address) || address.to_canonical() != address) {
-            Some(&address) => Err(MultihomingError::UnusableAddress(address)),
-            None => Ok(()),
+        for (at, &address) in self.addresses.iter().enumerate() {
+            if !is_unicast(address) || address.to_canonical() != address {
+                return Err(MultihomingError::UnusableAddress(address));
+            }
+            if self.addresses.iter().take(at).any(|&earlier| earlier == address) {
+                return Err(MultihomingError::Repeated(address));
+            }
         }
+        Ok(())
     }
 
     /// Returns whether packets can be sent to an address of this family.

@@ -15,6 +15,9 @@ use crate::send::{SendPath, TimerExpiry};
 /// Maximum bytes sent to unconfirmed addresses, as a multiple of the bytes received: no more than to the source of an INIT.
 const UNCONFIRMED_BYTES_FACTOR: u64 = 3;
 
+/// Maximum bytes that a layer below adds to a packet if it protects them.
+const PROTECTION_BYTES_MAX: u64 = 20;
+
 /// One of an association's paths, as [`Association::paths`] describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,6 +45,18 @@ impl Association {
             errors: path.errors(),
             carries_data: path.sending.duties().new_data,
         })
+    }
+
+    /// Returns the path to this address of the peer, if there is one. Its port may be another.
+    #[inline]
+    pub fn path_to(&self, address: IpAddr) -> Option<PathId> {
+        self.paths.to(SocketAddr::new(address, 0))
+    }
+
+    /// Returns the address of a path; that of the first for a path that is no more.
+    #[inline]
+    pub fn destination(&self, path: PathId) -> SocketAddr {
+        self.paths.of(path).remote
     }
 
     /// Chooses the primary path (RFC 9260 §11.1.5), which new data leaves by while it is active. Returns `false`, without effect, unless there is such
@@ -96,11 +111,16 @@ impl Association {
     pub(super) fn next_probe(&self) -> Option<(Instant, PathId)> {
         let others = self.paths.others.as_ref()?;
         let allowed_bytes = self.counters.bytes_received.saturating_mul(UNCONFIRMED_BYTES_FACTOR);
-        if others.bytes_unconfirmed + HEARTBEAT_PACKET_BYTES > allowed_bytes {
+        if others.bytes_unconfirmed + self.probe_bytes() > allowed_bytes {
             return None;
         }
         let ready = self.paths.iter().filter(|path| !path.is_confirmed() && path.heartbeat_ready());
         Some((others.probe_at, ready.min_by_key(|path| path.errors())?.sending.id()))
+    }
+
+    /// Bytes of a packet with a heartbeat and nothing else. Those that a layer below adds to the packets of the peer do not count as received.
+    pub(super) fn probe_bytes(&self) -> u64 {
+        HEARTBEAT_PACKET_BYTES + if self.peer.out_of_band { PROTECTION_BYTES_MAX } else { 0 }
     }
 
     /// A timeout or a missed heartbeat on a path. Returns whether the peer counts as unreachable.

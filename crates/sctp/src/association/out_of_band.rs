@@ -8,13 +8,15 @@
 //! it is the first chunk of every packet, T1-cookie repeats it, and any packet of the peer confirms it. In contrast to a cookie it does not limit the
 //! data that follows, since the peer's identity is certain.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
+use super::addresses::AddressBook;
+use super::context::Purpose;
 use super::cookie::{PeerParameters, Tags};
 use super::handshake::{fresh_tag, write_init};
 use super::negotiation::{InitKind, PeerInit};
@@ -25,6 +27,7 @@ use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
+use crate::path_id::PathId;
 use crate::send::{self, FlightAgain};
 use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder, TAG_REFLECTED, chunk_type};
 
@@ -32,10 +35,11 @@ use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilde
 const INIT_BYTES_MAX: usize = 1_024;
 
 /// A peer's INIT that was received out of band, checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfBandInit {
     tag: u32,
     parameters: PeerParameters,
+    addresses: AddressBook,
 }
 
 /// An INIT received out of band that leads to no association.
@@ -52,7 +56,7 @@ pub enum OutOfBandError {
 
 impl OutOfBandInit {
     /// Reads an INIT chunk with its chunk header, as [`Context::init_chunk`] writes it, from a peer at this address. Addresses that it
-    /// names are ignored, since the layer below verifies those of the peer.
+    /// names are ignored if associations have one path.
     ///
     /// # Errors
     /// The peer sent something else, or an INIT that cannot be accepted.
@@ -67,21 +71,38 @@ impl OutOfBandInit {
             return Err(OutOfBandError::NotAnInit);
         };
         let peer = PeerInit::read(&init, InitKind::Init, from.ip()).map_err(|_| OutOfBandError::Unusable)?;
-        Ok(Self { tag: peer.tag, parameters: peer.parameters })
+        Ok(Self { tag: peer.tag, parameters: peer.parameters, addresses: peer.addresses })
+    }
+
+    /// Takes over the addresses of a later INIT of this peer, which the layer below has kept secret. Returns `false`, without effect, if it is of another
+    /// association.
+    pub fn name_addresses(&mut self, later: Self) -> bool {
+        let is_same = self.tag == later.tag;
+        if is_same {
+            self.addresses = later.addresses;
+        }
+        is_same
     }
 }
 
 impl Context {
     /// Returns the INIT chunk, with its chunk header, of the association that is made with the same nonce: by [`Association::connect`] or
-    /// [`Association::accept_init`].
+    /// [`Association::accept_init`]. It names the addresses of this endpoint if it has several and the chunk is for a peer at `named_to`.
     #[must_use]
-    pub fn init_chunk(&self, nonce: u64) -> Vec<u8> {
+    pub fn init_chunk(&self, nonce: u64, named_to: Option<IpAddr>) -> Vec<u8> {
         let tag = fresh_tag(self, &[nonce]);
         let mut bytes = Vec::new();
         let mut packet = PacketBuilder::new(&mut bytes, header_to(Ports { local: 0, peer: 0 }, 0), INIT_BYTES_MAX);
-        write_init(&mut packet, self, None, tag, cookie::first_tsn(self, tag));
+        write_init(&mut packet, self, named_to, tag, cookie::first_tsn(self, tag));
         packet.finish_unchecked();
         bytes.split_off(COMMON_HEADER_BYTES.min(bytes.len()))
+    }
+
+    /// Returns a number beyond guessing for the layer below, such as a connection ID. It follows from the nonce of an association and `number`.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "64 bits of a hash are as good as all")]
+    pub fn number_below(&self, nonce: u64, number: u8) -> u64 {
+        self.derive(Purpose::NumberBelow, &[nonce, number.into()]) as u64
     }
 }
 
@@ -117,6 +138,7 @@ impl Association {
         }
         association.peer.out_of_band = true;
         association.adopt_peer(now, init.tag, &init.parameters, None);
+        association.adopt_addresses(init);
         association.control.set(Due::COOKIE_ACK);
         association.enter_established(now, None);
         association
@@ -133,6 +155,7 @@ impl Association {
         self.peer.out_of_band = true;
         self.control.unset(Due::INIT);
         self.adopt_peer(now, init.tag, &init.parameters, round_trip);
+        self.adopt_addresses(init);
         let Some(proof) = proof else {
             self.enter_established(now, None);
             return true;
@@ -143,6 +166,12 @@ impl Association {
         self.state = State::CookieEchoed { t1, cookie };
         self.control.set(Due::COOKIE_ECHO);
         true
+    }
+
+    fn adopt_addresses(&mut self, init: &OutOfBandInit) {
+        if self.context.is_multihomed() {
+            self.peer.name_addresses(&self.paths, self.remote().ip(), init.addresses.clone());
+        }
     }
 
     /// Sends INIT again at once, because the layer below had to start over, and measures the round trip from now.
@@ -157,12 +186,18 @@ impl Association {
     }
 
     /// As [`handle_packet`](Self::handle_packet), for the chunks of a packet without the common header. The layer below has found the association and
-    /// knows that the packet is the peer's.
+    /// knows that the packet is the peer's, wherever it comes from: `path` is the one [to its source](Self::path_to), or the first.
     ///
     /// # Errors
     /// As [`handle_packet`](Self::handle_packet). INITs have to be exchanged out of band, and before.
-    pub fn handle_chunks(&mut self, now: Instant, ecn: EcnCodepoint, chunks: &Bytes) -> Result<(), PacketDropped> {
-        let from = self.remote();
+    pub fn handle_chunks(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        ecn: EcnCodepoint,
+        chunks: &Bytes,
+    ) -> Result<(), PacketDropped> {
+        let from = self.destination(path);
         let Ports { local: destination_port, peer: source_port } = self.ports;
         // A peer without an association any more reflects the tag of this side's packets (RFC 9260 §8.5.1).
         let is_reflected = matches!(chunks[..],
@@ -183,28 +218,30 @@ impl Association {
         if self.peer.out_of_band { self.write_packet(now, false, buffer) } else { None }
     }
 
-    /// Sends to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
+    /// Sends what this path carries to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
     /// round trip, window and loss are unknown. Chunks in flight stay so, and are repaired by timers that are no longer than a fresh timeout. Reported as [`Event::PeerMoved`].
-    pub fn move_to(&mut self, now: Instant, remote: SocketAddr, round_trip: Duration) {
+    pub fn move_to(&mut self, now: Instant, path: PathId, remote: SocketAddr, round_trip: Duration) {
         if self.is_closed() || !self.peer.out_of_band {
             return;
         }
         let Self { context, sender, paths, events, .. } = self;
-        let path = paths.primary_mut();
+        let path = paths.of_mut(path);
         path.move_to(remote, context.config(), round_trip);
-        events.push(Event::PeerMoved { path: path.sending.id(), remote });
+        let id = path.sending.id();
+        events.push(Event::PeerMoved { path: id, remote });
         // The peer has just answered, so a timeout that outages have backed off is too long.
         sender.handle_round_trip(now, &mut path.sending, round_trip, events);
         path.sending.shorten_timeout(now);
-        path.answered(now, events);
+        path.confirm(events);
+        paths.answered(now, id, events);
     }
 
-    /// The peer may have left the address to which data was sent: one packet is due at once that holds the earliest data in flight again, with at
+    /// The peer may have left the address of this path: one packet is due at once that holds the earliest data in flight on it again, with at
     /// most `room_bytes` of chunks. Only where INITs are exchanged out of band.
-    pub fn send_earliest_again(&mut self, now: Instant, room_bytes: u16) {
+    pub fn send_earliest_again(&mut self, now: Instant, path: PathId, room_bytes: u16) {
         if !self.is_closed() && self.peer.out_of_band {
             let elsewhere = FlightAgain::Elsewhere { room_bytes };
-            self.sender.repeat_flight(now, &mut self.paths.primary_mut().sending, elsewhere);
+            self.sender.repeat_flight(now, &mut self.paths.of_mut(path).sending, elsewhere);
         }
     }
 

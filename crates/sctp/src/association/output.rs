@@ -261,13 +261,13 @@ impl Association {
 
     #[inline]
     fn write_heartbeat(&mut self, now: Instant, id: PathId, packet: &mut PacketBuilder<'_>) {
-        let rto = self.paths.first().sending.rto();
+        let (rto, probe_bytes) = (self.paths.first().sending.rto(), self.probe_bytes());
         let path = self.paths.of_mut(id);
         let wait = path.heartbeat_wait(now, self.context.config());
         let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
         packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         if let Some(others) = &mut self.paths.others {
-            others.note_probe(now, id, rto);
+            others.note_probe(now, id, rto, probe_bytes);
         }
     }
 

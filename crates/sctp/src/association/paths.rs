@@ -8,7 +8,7 @@ use super::homes::{Multihoming, PathPolicy};
 use super::path::{Path, PathVerdict, Standing};
 use super::sharing::Sharing;
 use crate::config::Config;
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::path_id::{ByPath, PathId};
 use crate::send::{Duties, SendPath, SendPaths};
 use crate::wire::COMMON_HEADER_BYTES;
@@ -348,6 +348,9 @@ impl Paths {
 
     /// The peer acknowledged something sent on a path, or answered a heartbeat.
     pub(super) fn answered(&mut self, now: Instant, id: PathId, events: &mut Events) {
+        if self.is_suspected(id) {
+            events.push(Event::PathSuspected { path: id, suspected: false });
+        }
         self.of_mut(id).answered(now, events);
         if let Some(others) = &mut self.others {
             others.errors = 0;
@@ -371,10 +374,14 @@ impl Paths {
             return report(&self.first, verdict, events);
         };
         let association_errors = others.errors.saturating_add(1);
+        let was_suspected = self.is_suspected(id);
         let path = self.of_mut(id);
         let verdict = path.failed(now, &config.retries, true);
         report(path, verdict, events);
-        if !path.is_confirmed() {
+        if !was_suspected && self.is_suspected(id) {
+            events.push(Event::PathSuspected { path: id, suspected: true });
+        }
+        if !Self::of(self, id).is_confirmed() {
             return false;
         }
         if let Some(others) = &mut self.others {
@@ -400,11 +407,11 @@ impl Others {
         }
     }
 
-    /// A heartbeat leaves on a path, where the peer is known to answer within `rto`.
-    pub(super) fn note_probe(&mut self, now: Instant, id: PathId, rto: Duration) {
+    /// A heartbeat of `bytes` leaves on a path, where the peer is known to answer within `rto`.
+    pub(super) fn note_probe(&mut self, now: Instant, id: PathId, rto: Duration, bytes: u64) {
         let path = id.other().and_then(|other| self.paths.get(other));
         if path.is_some_and(|path| !path.is_confirmed()) {
-            self.bytes_unconfirmed += HEARTBEAT_PACKET_BYTES;
+            self.bytes_unconfirmed += bytes;
             self.probe_at = now + rto;
         }
     }

@@ -297,3 +297,27 @@ fn a_vanished_peer_is_noticed_though_it_had_two_addresses() {
     networks.run_for(Duration::from_secs(84));
     assert!(networks.client().is_closed());
 }
+
+#[test]
+fn a_path_that_may_have_failed_is_reported_and_its_return_as_well() {
+    let mut networks = TwoNetworks::new(&Config::default(), &Multihoming::default(), Probability::ZERO, 1);
+    networks.stream(Duration::from_secs(3));
+    networks.cut(0, true, Probability::ZERO);
+    networks.stream(Duration::from_secs(3));
+    networks.cut(0, false, Probability::ZERO);
+    networks.stream(Duration::from_secs(3));
+    let suspected = |event: &Event| match event {
+        Event::PathSuspected { path, suspected, .. } => Some((*path, *suspected)),
+        _ => None,
+    };
+    let seen: Vec<_> = networks.events[0].iter().filter_map(suspected).collect();
+    assert_eq!(seen, [(PathId::PRIMARY, true), (PathId::PRIMARY, false)]);
+}
+
+#[test]
+fn an_endpoint_has_each_address_once() {
+    let twice = vec![address(0, 0).ip(), address(0, 1).ip(), address(0, 0).ip()];
+    let multihoming = Multihoming { addresses: twice, ..Multihoming::default() };
+    let error = Context::multihomed(Config::default(), [1; 16], multihoming).unwrap_err();
+    assert_eq!(error.to_string(), "the address 192.0.2.1 is named twice");
+}

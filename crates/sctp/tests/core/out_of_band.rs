@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_sctp::{
-    Association, AssociationState, ClosedReason, Config, Context, Event, Message, OutOfBandError, OutOfBandInit, Ports,
+    Association, AssociationState, ClosedReason, Config, Context, Event, Message, Multihoming, OutOfBandError,
+    OutOfBandInit, PathId, Ports,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 
@@ -54,7 +55,7 @@ impl Below {
         while association.poll_transmit(self.now, &mut buffer).is_some() {
             let packet = std::mem::take(&mut buffer);
             let message = if packet[12] == INIT {
-                [&[HELLO], &self.contexts[index].init_chunk(7)[..]].concat()
+                [&[HELLO], &self.contexts[index].init_chunk(7, None)[..]].concat()
             } else {
                 [&[PACKET], &packet[..]].concat()
             };
@@ -71,7 +72,7 @@ impl Below {
         match *kind {
             HELLO => {
                 OutOfBandInit::read(rest, address(0)).unwrap();
-                let answer = [&[ANSWER], &self.contexts[1].init_chunk(9)[..], rest].concat();
+                let answer = [&[ANSWER], &self.contexts[1].init_chunk(9, None)[..], rest].concat();
                 self.links[1].send(self.now, Datagram(answer, EcnCodepoint::NotCapable));
                 self.packets_sent[1] += 1;
             }
@@ -93,7 +94,7 @@ impl Below {
                 Some(server) => server.confirm_again(),
                 None => {
                     let ports = Ports { local: SERVER_PORT, peer: CLIENT_PORT };
-                    let init = OutOfBandInit::read(&self.contexts[0].init_chunk(7), address(0)).unwrap();
+                    let init = OutOfBandInit::read(&self.contexts[0].init_chunk(7, None), address(0)).unwrap();
                     let to = (address(0), ports);
                     self.sides[1] = Some(Association::accept_init(self.now, &self.contexts[1], to, 9, &init, None));
                 }
@@ -176,7 +177,7 @@ fn an_association_without_data_is_confirmed_too_even_if_the_confirmation_is_lost
 fn a_peer_without_a_proof_is_established_at_once() {
     let mut below = Below::new(&Config::default(), [&[], &[]]);
     let now = below.now;
-    let init = OutOfBandInit::read(&below.contexts[1].init_chunk(9), address(1)).unwrap();
+    let init = OutOfBandInit::read(&below.contexts[1].init_chunk(9, None), address(1)).unwrap();
     assert!(below.client().adopt_init(now, &init, None));
     assert!(!below.client().adopt_init(now, &init, None), "only one INIT is adopted");
     assert_eq!(below.client().state(), AssociationState::Established);
@@ -196,7 +197,7 @@ fn checksums_are_zero_and_handshake_chunks_are_dropped_behind_an_init_out_of_ban
     for kind in [1, 2, COOKIE_ECHO] {
         let header =
             [&SERVER_PORT.to_be_bytes()[..], &CLIENT_PORT.to_be_bytes(), if kind == 1 { &[0; 4] } else { &tag }];
-        let mut chunk = below.contexts[1].init_chunk(9);
+        let mut chunk = below.contexts[1].init_chunk(9, None);
         chunk[0] = kind;
         let packet = Bytes::from([&header.concat()[..], &[0; 4], &chunk].concat());
         let result = below.client().handle_packet(now, address(1), EcnCodepoint::NotCapable, &packet);
@@ -208,7 +209,7 @@ fn checksums_are_zero_and_handshake_chunks_are_dropped_behind_an_init_out_of_ban
 #[test]
 fn bytes_that_are_no_usable_init_are_refused() {
     let context = Context::new(Config::default(), [1; 16]).unwrap();
-    let chunk = context.init_chunk(1);
+    let chunk = context.init_chunk(1, None);
     assert!(OutOfBandInit::read(&chunk, address(0)).is_ok());
     // Padding is not part of the chunk (RFC 9260 §3.2).
     let length = u16::from_be_bytes([chunk[2], chunk[3]]);
@@ -235,11 +236,13 @@ fn a_peer_that_has_forgotten_the_association_ends_a_shutdown_with_a_reflected_ta
     ] {
         let mut below = Below::new(&Config::default(), [&[], &[]]);
         let now = below.now;
-        let init = OutOfBandInit::read(&below.contexts[1].init_chunk(9), address(1)).unwrap();
+        let init = OutOfBandInit::read(&below.contexts[1].init_chunk(9, None), address(1)).unwrap();
         let client = below.client();
         assert!(client.adopt_init(now, &init, None));
         let mut arrive = |chunk: &[u8]| {
-            client.handle_chunks(now, EcnCodepoint::NotCapable, &Bytes::copy_from_slice(chunk)).unwrap();
+            client
+                .handle_chunks(now, PathId::PRIMARY, EcnCodepoint::NotCapable, &Bytes::copy_from_slice(chunk))
+                .unwrap();
             client.poll_chunks(now, &mut Vec::new());
         };
         arrive(&SHUTDOWN);
@@ -247,4 +250,48 @@ fn a_peer_that_has_forgotten_the_association_ends_a_shutdown_with_a_reflected_ta
         let closed = std::iter::from_fn(|| client.poll_event()).last();
         assert_eq!(closed, Some(Event::Closed(reason)), "{end:?}");
     }
+}
+
+/// An INIT chunk that names these IPv4 addresses.
+fn naming(addresses: impl IntoIterator<Item = [u8; 4]>) -> Vec<u8> {
+    let mut chunk = Context::new(Config::default(), [1; 16]).unwrap().init_chunk(9, None);
+    for [a, b, c, d] in addresses {
+        chunk.extend([0, 5, 0, 8, a, b, c, d]);
+    }
+    let length = u16::try_from(chunk.len()).unwrap().to_be_bytes();
+    chunk[2..4].copy_from_slice(&length);
+    chunk
+}
+
+#[test]
+fn of_many_addresses_that_a_peer_names_eight_count_and_none_of_no_host_or_for_one_path() {
+    let many = |count: u16| naming((0..count).map(|number| [203, 0, number.to_be_bytes()[0], number.to_be_bytes()[1]]));
+    assert_eq!(OutOfBandInit::read(&many(1_000), address(0)), Err(OutOfBandError::NotAnInit));
+    let ports = Ports { local: 5_000, peer: 5_001 };
+    let known = |multihoming: Option<Multihoming>, chunk: &[u8]| {
+        let context = match multihoming {
+            Some(multihoming) => Context::multihomed(Config::default(), [2; 16], multihoming).unwrap(),
+            None => Context::new(Config::default(), [2; 16]).unwrap(),
+        };
+        let init = OutOfBandInit::read(chunk, address(0)).unwrap();
+        let to = (address(0), ports);
+        let association = Association::accept_init(Instant::from_secs(1), &context, to, 3, &init, None);
+        (association.paths().count(), association.peer_addresses().count(), association.addresses_ignored())
+    };
+    let several = || Some(Multihoming::default());
+    assert_eq!(known(several(), &many(100)), (8, 9, 92));
+    assert_eq!(known(Some(Multihoming { paths_max: 2, ..Multihoming::default() }), &many(100)), (2, 9, 92));
+    assert_eq!(known(None, &many(100)), (1, 1, 0));
+    let of_none = naming([[127, 0, 0, 1], [224, 0, 0, 1], [0, 0, 0, 0], [255, 255, 255, 255]]);
+    assert_eq!(known(several(), &of_none), (1, 1, 4));
+}
+
+#[test]
+fn addresses_are_those_of_the_same_association() {
+    let later = |nonce, secret| Context::new(Config::default(), [secret; 16]).unwrap().init_chunk(nonce, None);
+    let read = |chunk: &[u8]| OutOfBandInit::read(chunk, address(0)).unwrap();
+    let mut init = read(&later(9, 1));
+    assert!(init.name_addresses(read(&naming([[203, 0, 113, 1]]))));
+    assert_ne!(init, read(&later(9, 1)));
+    assert!(!init.name_addresses(read(&later(8, 1))), "another tag");
 }

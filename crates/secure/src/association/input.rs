@@ -4,13 +4,14 @@ use core::net::SocketAddr;
 
 use bytes::{Buf, Bytes, BytesMut};
 use festina_sctp::{
-    Association, AssociationState, Message, OutOfBandInit, PacketDropped, Ports, outstanding_tsns, reset_by_peer,
+    Association, AssociationState, Message, OutOfBandInit, PacketDropped, PathId, Ports, outstanding_tsns,
+    reset_by_peer,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
 
 use super::moving::{Move, Moves};
-use super::{CHALLENGE_DATAGRAM_BYTES, Hello, OVERHEAD_BYTES, SecureAssociation};
+use super::{CHALLENGE_DATAGRAM_BYTES, Hello, OVERHEAD_BYTES, SecureAssociation, further_ids};
 use crate::channel::{AMPLIFICATION_MAX, Input, answers};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::foreign::Foreign;
@@ -19,7 +20,7 @@ use crate::path::Path;
 use crate::record::{OpenError, payload};
 use crate::reset::token_of;
 use crate::versions::read_versions;
-use crate::wire::{SHORT_OVERHEAD_BYTES, is_short};
+use crate::wire::{Frame, SHORT_OVERHEAD_BYTES, is_short};
 
 /// Time during which a server recognises the client's last handshake bytes, to confirm them again.
 const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
@@ -79,8 +80,8 @@ impl SecureAssociation {
         datagram.truncate(range.end);
         datagram.advance(range.start);
         let delivered = self.deliver(now, from, ecn, datagram.freeze());
-        if let (Some(room_bytes), Some(core)) = (moving, &mut self.core) {
-            core.send_earliest_again(now, room_bytes);
+        if let (Some((path, room_bytes)), Some(core)) = (moving, &mut self.core) {
+            core.send_earliest_again(now, path, room_bytes);
         }
         delivered
     }
@@ -158,6 +159,18 @@ impl SecureAssociation {
         self.channel.limit_datagram_bytes(parameters.datagram_bytes_max);
         core.limit_packet_bytes(self.channel.wanted_bytes_max() - OVERHEAD_BYTES);
         // A COOKIE ECHO of this length keeps room for the last handshake bytes, which take its place.
+        let (nonce, own) = (u64::from_be_bytes(ids.local.0), further_ids(&self.context, ids.local));
+        let further: Vec<_> = own.collect();
+        if let Some(of_peer) = parameters.further_ids {
+            self.channel.send_further(of_peer);
+            if self.context.addresses().len() > 1 {
+                let (ids, mut frame): (Vec<_>, _) = (further.iter().flat_map(|id| id.0).collect(), Vec::new());
+                let init = self.context.init_chunk(nonce, Some(self.ends.remote.ip()));
+                Frame::Addresses { ids: &ids, init: &init }.write(&mut frame);
+                self.channel.send_addresses(frame);
+            }
+        }
+        self.channel.take_further(further);
         let proof = vec![0; self.channel.proof_bytes().saturating_sub(4)];
         self.is_adopted = core.adopt_init(now, &init, Some(&proof));
         let sent = core::mem::take(&mut self.early.sent);
@@ -256,14 +269,25 @@ impl SecureAssociation {
     /// The client is authenticated.
     fn establish(&mut self, now: Instant) {
         let Some(half_open) = self.half_open.take() else { return };
-        let Some((hello, init)) = half_open.hello.filter(|_| half_open.is_admitted) else {
+        let Some((hello, mut init)) = half_open.hello.filter(|_| half_open.is_admitted) else {
             return self.channel.fail(HandshakeError::Parameters);
         };
+        if let Some(named) = self.channel.take_addresses() {
+            let named = OutOfBandInit::read(&named, self.ends.remote);
+            if !named.is_ok_and(|named| init.name_addresses(named)) {
+                return self.channel.fail(HandshakeError::Parameters);
+            }
+        }
+        self.channel.take_further(further_ids(&self.context, self.channel.ids().local).collect());
+        if self.context.addresses().len() > 1 {
+            self.ends.local = None;
+        }
         let round_trip = half_open.answered_at.map(|at| now.saturating_duration_since(at));
         let to = (self.ends.remote, hello.ports);
         let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
         core.limit_packet_bytes(self.channel.wanted_bytes_max() - OVERHEAD_BYTES);
         self.core = Some(Box::new(core));
+        self.look_for_several_paths();
         // If the last bytes of the client came from elsewhere, it has to show that it receives there.
         self.channel.end_aside();
         self.moves = Some(Box::new(Moves::new(half_open.proofs, self.channel.ids().local)));
@@ -272,15 +296,27 @@ impl SecureAssociation {
     }
 
     /// An authentic datagram may come from another address than those before, or to another one. If it is the newest and the first one on its path, returns
-    /// the bytes of chunks that may be sent there behind the challenge.
-    fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<u16> {
+    /// the path of the core that may lead there now, and the bytes of chunks that may be sent there behind the challenge.
+    ///
+    /// An address that the client has not named may take the place of the first path's. A client that has named several may use another port at each.
+    fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<(PathId, u16)> {
+        let (id, from) = self.arrival(from);
         let home = self.path();
         let (core, moves) = (self.core.as_ref().filter(|core| !core.is_closed())?, self.moves.as_mut()?);
-        if !moves.heard(now, (home, || core.stats().path.srtt), (from, bytes), is_newest) {
+        let home = if id == PathId::PRIMARY { home } else { core.destination(id).into() };
+        let round_trip = || core.path_stats().nth(id.index())?.srtt;
+        if !moves.heard(now, ((id, home), round_trip), (from, bytes), is_newest) {
             return None;
         }
         let beside_bytes = CHALLENGE_DATAGRAM_BYTES + SHORT_OVERHEAD_BYTES + SACK_BYTES;
-        Some(u16::try_from((bytes * AMPLIFICATION_MAX).saturating_sub(beside_bytes)).unwrap_or(u16::MAX))
+        Some((id, u16::try_from((bytes * AMPLIFICATION_MAX).saturating_sub(beside_bytes)).unwrap_or(u16::MAX)))
+    }
+
+    /// Returns the path of the core on which a datagram came, and its addresses. Its own address does not count if the caller chooses it for packets there.
+    fn arrival(&self, from: Path) -> (PathId, Path) {
+        let id = self.path_to(from.remote);
+        let is_chosen = id != PathId::PRIMARY || self.context.addresses().len() > 1;
+        (id, Path { local: from.local.filter(|_| !is_chosen), ..from })
     }
 
     /// An authentic packet has arrived again. It shows no more than that packets arrive on this path, and the nonces in it: a copy of a tap may have
@@ -294,6 +330,7 @@ impl SecureAssociation {
 
     /// Sends on another path from now on, if the client has just returned a nonce that was sent there.
     fn follow_answers(&mut self, now: Instant, from: Path, chunks: &[u8]) {
+        let (_, from) = self.arrival(from);
         let Some(moves) = &mut self.moves else { return };
         let nonces: Vec<u64> = answers(chunks).collect();
         if let Some(moved) = moves.answered(now, from, &nonces) {
@@ -301,11 +338,13 @@ impl SecureAssociation {
         }
     }
 
-    /// Sends on another path from now on.
-    pub(super) fn follow(&mut self, now: Instant, (Path { remote, local }, round_trip): Move) {
-        self.ends.local = local;
-        if let Some(core) = self.core.as_mut().filter(|core| core.remote() != remote) {
-            core.move_to(now, remote, round_trip);
+    /// Sends what a path of the core carries elsewhere from now on.
+    pub(super) fn follow(&mut self, now: Instant, (id, Path { remote, local }, round_trip): Move) {
+        if id == PathId::PRIMARY {
+            self.ends.local = local;
+        }
+        if let Some(core) = self.core.as_mut().filter(|core| core.destination(id) != remote) {
+            core.move_to(now, id, remote, round_trip);
         }
     }
 
@@ -319,8 +358,9 @@ impl SecureAssociation {
     ) -> Result<(), DatagramDropped> {
         self.follow_answers(now, from, &chunks);
         // Anyone on the path can pass on a challenge that was sent to another address, but not in the name of the server from there.
-        let is_server = from.remote == self.ends.remote;
-        let late = self.channel.take_late(&chunks, is_server).inspect_err(|_| self.note_failure(now))?;
+        let path = self.path_to(from.remote);
+        let of_server = self.core.as_ref().filter(|core| core.destination(path) == from.remote).map(|_| path);
+        let late = self.channel.take_late(&chunks, of_server).inspect_err(|_| self.note_failure(now))?;
         chunks.advance(late);
         if chunks.is_empty() && self.channel.side() == Side::Client && !self.is_confirmed {
             // A challenge alone shows as well that the server has this side's last handshake bytes.
@@ -328,34 +368,43 @@ impl SecureAssociation {
         }
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted && !chunks.is_empty()) else { return Ok(()) };
         if core.is_closed() {
-            self.answer_late(&chunks);
+            self.answer_late(path, &chunks);
             return Err(DatagramDropped::Chunks(PacketDropped::Closed));
         }
         // The channel authenticates the sender at any address.
-        core.handle_chunks(now, ecn, &chunks)?;
+        core.handle_chunks(now, path, ecn, &chunks)?;
         self.channel.note_outstanding(outstanding_tsns(core));
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;
             if self.is_confirmed {
                 self.channel.forget_handshake();
+                self.look_for_several_paths();
             }
         }
-        if core.is_closed() {
+        if self.is_closed() {
             self.linger(now);
         }
         Ok(())
     }
 
+    /// Packets of either side may take several paths.
+    fn look_for_several_paths(&mut self) {
+        let are_several = self.core.as_ref().is_some_and(|core| core.paths().nth(1).is_some());
+        if are_several || self.context.addresses().len() > 1 {
+            self.channel.expect_several_paths();
+        }
+    }
+
     /// Answers a peer that has missed the end, once for each of its packets (RFC 9260 §8.4).
-    fn answer_late(&mut self, chunks: &[u8]) {
+    fn answer_late(&mut self, path: PathId, chunks: &[u8]) {
         let answer = match chunks.first() {
             Some(&SHUTDOWN_ACK) => SHUTDOWN_COMPLETE,
             Some(&(ABORT | SHUTDOWN_COMPLETE)) | None => return,
             Some(_) => ABORT,
         };
         if self.ends_at.is_some() {
-            self.late_answer = Some(answer);
+            self.late_answer = Some((answer, path));
         }
     }
 }

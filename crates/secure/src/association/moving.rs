@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use festina_sctp::PathId;
 use festina_units::{Duration, Instant};
 
 use crate::address::Proofs;
@@ -35,8 +36,8 @@ const UNANSWERED_MAX: usize = 2;
 /// Copies of datagrams that wait, at most.
 const COPIES_MAX: usize = 64;
 
-/// A path that was validated, and its round trip.
-pub(super) type Move = (Path, Duration);
+/// The path of the core that leads elsewhere now, where to, and its round trip.
+pub(super) type Move = (PathId, Path, Duration);
 
 /// The paths that a client's packets come on.
 #[derive(Debug)]
@@ -52,6 +53,8 @@ pub(super) struct Moves {
 /// Several paths on which authentic packets have arrived.
 #[derive(Debug)]
 struct Contest {
+    /// The path of the core that may lead elsewhere.
+    id: PathId,
     /// The path in use.
     home: Place,
     /// Candidates and validated paths. The candidate that has sent the newest packet comes last.
@@ -131,11 +134,11 @@ impl Place {
 }
 
 impl Contest {
-    fn new(now: Instant, home: Path, round_trip: Option<Duration>) -> Self {
+    fn new(now: Instant, (id, home): (PathId, Path), round_trip: Option<Duration>) -> Self {
         let pause = round_trip.unwrap_or_default().max(PAUSE);
         let home = Place { is_validated: true, round_trip: pause, ..Place::new(home, now) };
         let one_way = round_trip.unwrap_or_default() / 2;
-        Self { home, others: Vec::new(), copies: VecDeque::new(), pause, one_way }
+        Self { id, home, others: Vec::new(), copies: VecDeque::new(), pause, one_way }
     }
 
     /// Adds a candidate. Returns `false`, without effect, if it would take the place of another one although its packet is not the newest.
@@ -170,7 +173,7 @@ impl Contest {
         }
         self.others.push(Place { was_home, ..demoted });
         self.copies.clear();
-        (self.home.path, self.home.round_trip)
+        (self.id, self.home.path, self.home.round_trip)
     }
 
     /// A nonce was returned on the path at this place in `others`.
@@ -223,15 +226,19 @@ impl Moves {
     }
 
     /// An authentic datagram was received, perhaps a duplicate. `home` is the path in use and its round trip. Returns whether the datagram is the newest
-    /// and has made a candidate.
+    /// and has made a candidate. Of several paths of the core one may move at a time.
     pub(super) fn heard(
         &mut self,
         now: Instant,
-        (home, round_trip): (Path, impl FnOnce() -> Option<Duration>),
+        (home, round_trip): ((PathId, Path), impl FnOnce() -> Option<Duration>),
         (from, bytes): (Path, usize),
         is_newest: bool,
     ) -> bool {
-        if from == home {
+        let is_other = |contest: &Contest| contest.id != home.0;
+        if self.contest.as_deref().is_some_and(is_other) {
+            return false;
+        }
+        if from == home.1 {
             if let Some(contest) = &mut self.contest {
                 contest.home.hear(now, bytes);
             }
@@ -265,9 +272,9 @@ impl Moves {
         nonces.iter().find_map(|nonce| contest.answered(now, at, *nonce))
     }
 
-    /// The next challenge that is due: where it goes, and its nonce. `bytes` is the length of its datagram.
-    pub(super) fn poll_challenge(&mut self, now: Instant, bytes: usize) -> Option<(Path, u64)> {
-        let Contest { home, others, pause, .. } = self.contest.as_deref_mut()?;
+    /// The next challenge that is due: on which path of the core, where it goes, and its nonce. `bytes` is the length of its datagram.
+    pub(super) fn poll_challenge(&mut self, now: Instant, bytes: usize) -> Option<(PathId, Path, u64)> {
+        let Contest { id, home, others, pause, .. } = self.contest.as_deref_mut()?;
         let is_due = |place: &&mut Place| {
             place.next_at <= now && place.challenges.len() < place.challenges_max() && place.allows(bytes)
         };
@@ -278,12 +285,13 @@ impl Moves {
         place.next_at = now + pause * (1 << place.challenges.len());
         place.challenges.push((nonce, now));
         place.sent_bytes += bytes;
-        Some((place.path, nonce))
+        Some((*id, place.path, nonce))
     }
 
-    /// Keeps copies of a datagram for the validated paths, and for the newest candidate if it may get as much.
-    pub(super) fn copy(&mut self, datagram: &[u8]) {
-        let Some(Contest { others, copies, .. }) = self.contest.as_deref_mut() else { return };
+    /// Keeps copies of a datagram on this path for the validated paths, and for the newest candidate if it may get as much.
+    pub(super) fn copy(&mut self, path: PathId, datagram: &[u8]) {
+        let contest = self.contest.as_deref_mut().filter(|contest| contest.id == path);
+        let Some(Contest { others, copies, .. }) = contest else { return };
         let newest = others.iter().rposition(|place| !place.is_validated);
         for (at, place) in others.iter_mut().enumerate() {
             let is_wanted = place.is_validated || Some(at) == newest;

@@ -1,7 +1,7 @@
 //! Writes datagrams: turns the core's packets into protected ones.
 
 use festina_sctp::wire::COMMON_HEADER_BYTES;
-use festina_sctp::{Association, AssociationState, Transmit};
+use festina_sctp::{Association, AssociationState, PathId, Transmit};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::Side;
 
@@ -21,9 +21,10 @@ impl SecureAssociation {
         }
         let start = buffer.len();
         let transmit = self.poll_for_peer(now, buffer)?;
-        self.ends.sent_from = self.path().local;
+        let path = self.path_to(transmit.destination);
+        self.ends.sent_from = if path == PathId::PRIMARY { self.path().local } else { None };
         if let (Some(moves), Some(datagram)) = (&mut self.moves, buffer.get(start..)) {
-            moves.copy(datagram);
+            moves.copy(path, datagram);
         }
         Some(transmit)
     }
@@ -39,8 +40,8 @@ impl SecureAssociation {
             }
             None if self.core.as_ref().is_some_and(|core| core.is_closed()) => return None,
             None => {
-                let (path, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES)?;
-                self.channel.write_challenge(buffer, nonce);
+                let (id, path, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES)?;
+                self.channel.write_challenge(buffer, id, nonce);
                 path
             }
         };
@@ -53,13 +54,13 @@ impl SecureAssociation {
         loop {
             if let Some(datagram) = self.channel.pop_datagram() {
                 buffer.extend_from_slice(&datagram);
-                return Some(self.transmit(datagram.len(), EcnCodepoint::NotCapable));
+                return Some(Transmit::new(self.path().remote, datagram.len(), EcnCodepoint::NotCapable));
             }
-            if let Some(chunk) = self.late_answer.take() {
+            if let Some((chunk, path)) = self.late_answer.take() {
                 let start = buffer.len();
-                self.seal(now, &[chunk, TAG_REFLECTED, 0, 4], buffer);
+                self.seal(now, path, &[chunk, TAG_REFLECTED, 0, 4], buffer);
                 if buffer.len() > start {
-                    return Some(self.transmit(buffer.len() - start, EcnCodepoint::NotCapable));
+                    return Some(self.transmit(path, buffer.len() - start));
                 }
             }
             if self.writes_in_place(now) {
@@ -71,14 +72,20 @@ impl SecureAssociation {
                 self.linger(now);
             }
             let start = buffer.len();
+            let late_path = self.channel.late_path().unwrap_or(PathId::PRIMARY);
             match &transmit {
-                Some(_) => self.protect(now, packet.get(COMMON_HEADER_BYTES..).unwrap_or_default(), buffer),
-                None if self.channel.has_late(now) && !self.is_closed() => self.seal(now, &[], buffer),
+                Some(transmit) => {
+                    let path = self.path_to(transmit.destination);
+                    self.protect(now, path, packet.get(COMMON_HEADER_BYTES..).unwrap_or_default(), buffer);
+                }
+                None if self.channel.has_late(now) && !self.is_closed() => self.seal(now, late_path, &[], buffer),
                 None => {}
             }
-            let ecn = transmit.map_or(EcnCodepoint::NotCapable, |transmit| transmit.ecn);
-            if buffer.len() > start {
-                return Some(self.transmit(buffer.len() - start, ecn));
+            let len = buffer.len() - start;
+            if len > 0 {
+                return Some(
+                    transmit.map_or_else(|| self.transmit(late_path, len), |transmit| Transmit { len, ..transmit }),
+                );
             }
             if transmit.is_none() && !self.channel.has_datagram() {
                 return None;
@@ -97,7 +104,11 @@ impl SecureAssociation {
         let core = self.core.as_deref_mut()?;
         let start = buffer.len();
         let sent = loop {
-            match self.channel.seal(buffer, |buffer| core.poll_chunks(now, buffer)) {
+            let write = |buffer: &mut Vec<u8>| {
+                let transmit = core.poll_chunks(now, buffer)?;
+                Some((transmit, core.path_to(transmit.destination.ip()).unwrap_or(PathId::PRIMARY)))
+            };
+            match self.channel.seal(buffer, write) {
                 Some(_) if buffer.len() == start => {}
                 sent => break sent,
             }
@@ -108,12 +119,14 @@ impl SecureAssociation {
         sent.map(|transmit| Transmit { len: buffer.len() - start, ..transmit })
     }
 
-    fn transmit(&self, len: usize, ecn: EcnCodepoint) -> Transmit {
-        Transmit::new(self.path().remote, len, ecn)
+    /// Describes a datagram that holds nothing of the core.
+    fn transmit(&self, path: PathId, len: usize) -> Transmit {
+        let destination = self.core.as_ref().map_or(self.ends.remote, |core| core.destination(path));
+        Transmit::new(destination, len, EcnCodepoint::NotCapable)
     }
 
     /// Protects the chunks of one packet of the core. The handshake chunks stand for handshake bytes of TLS.
-    fn protect(&mut self, now: Instant, chunks: &[u8], buffer: &mut Vec<u8>) {
+    fn protect(&mut self, now: Instant, path: PathId, chunks: &[u8], buffer: &mut Vec<u8>) {
         let &[kind, _, high, low, ..] = chunks else { return };
         if !self.is_adopted {
             // Before the handshake is complete, only the hello is sent.
@@ -124,7 +137,7 @@ impl SecureAssociation {
             return;
         }
         if kind != COOKIE_ECHO {
-            return self.seal(now, chunks, buffer);
+            return self.seal(now, path, chunks, buffer);
         }
         let length = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
         let rest = chunks.get(length..).unwrap_or_default();
@@ -132,7 +145,7 @@ impl SecureAssociation {
         let start = buffer.len();
         self.channel.write_proof(buffer, beside_bytes);
         if !rest.is_empty() {
-            self.seal(now, rest, buffer);
+            self.seal(now, path, rest, buffer);
         }
         if self.channel.has_datagram() && buffer.len() > start {
             // Handshake bytes that did not fit go first.
@@ -141,19 +154,19 @@ impl SecureAssociation {
     }
 
     /// Seals chunks, with session tickets in front of them if they fit.
-    fn seal(&mut self, now: Instant, chunks: &[u8], buffer: &mut Vec<u8>) {
+    fn seal(&mut self, now: Instant, path: PathId, chunks: &[u8], buffer: &mut Vec<u8>) {
         let room = self.channel.datagram_bytes_max().saturating_sub(SHORT_OVERHEAD_BYTES + chunks.len());
         let is_confirmed = self.channel.side() == Side::Server
             || self.core.as_ref().is_some_and(|core| core.state() != AssociationState::CookieEchoed);
         let mut late = Vec::new();
         if is_confirmed && self.channel.has_late(now) {
-            self.channel.write_late(now, &mut late, room);
+            self.channel.write_late(now, path, &mut late, room);
         }
         // If a key is used up, later packets cannot help: the association times out.
         self.channel.seal(buffer, |buffer| {
             buffer.extend_from_slice(&late);
             buffer.extend_from_slice(chunks);
-            Some(())
+            Some(((), path))
         });
     }
 }

@@ -7,6 +7,7 @@ use rustls::Side;
 
 use super::{Budget, Channel, RETRIES_MAX};
 use crate::error::{DatagramDropped, HandshakeError};
+use crate::parameters::read_ids;
 use crate::path::Path;
 use crate::record::{OpenError, Opened};
 use crate::tls::Space;
@@ -53,8 +54,7 @@ impl Channel {
                     break;
                 }
                 Ok(Header::Short(id)) => {
-                    let result =
-                        if id == self.ids.local { self.open_short(rest) } else { Err(DatagramDropped::Unexpected) };
+                    let result = if self.is_own(id) { self.open_short(rest) } else { Err(DatagramDropped::Unexpected) };
                     let chunks = result.map(|opened| {
                         let start = at + opened.start;
                         input.chunks = Some(start..start + opened.bytes);
@@ -215,6 +215,14 @@ impl Channel {
             }
             (Frame::EarlyReceived { count }, Level::Handshake, Side::Client) => {
                 self.opening.early_received = count;
+                Ok(())
+            }
+            (Frame::Addresses { ids, init }, Level::Handshake, Side::Server) => {
+                let ids = read_ids(ids).ok_or(DatagramDropped::Frames)?;
+                if !self.is_complete {
+                    self.send_further(ids);
+                    self.send_addresses(init.to_vec());
+                }
                 Ok(())
             }
             // Frames of other levels and sides are ignored.

@@ -22,6 +22,7 @@
 
 use std::collections::VecDeque;
 
+use festina_sctp::PathId;
 use festina_units::{Duration, Instant};
 use rustls::Side;
 
@@ -56,8 +57,8 @@ pub(super) struct Late {
     attempts: u8,
     /// The client owes an acknowledgement.
     acknowledges: bool,
-    /// The nonces of the server's challenges that the client has to return.
-    challenges: VecDeque<u64>,
+    /// The nonces of the server's challenges that the client has to return, and the path of each.
+    challenges: VecDeque<(u64, PathId)>,
 }
 
 impl Channel {
@@ -78,13 +79,20 @@ impl Channel {
         self.late.repeat_at.filter(|_| !is_acknowledged && self.late.attempts < ATTEMPTS_MAX && self.error.is_none())
     }
 
-    /// Appends the chunks that are due and fit.
-    pub(crate) fn write_late(&mut self, now: Instant, chunks: &mut Vec<u8>, room: usize) {
-        while room >= chunks.len() + CHALLENGE_BYTES
-            && let Some(nonce) = self.late.challenges.pop_front()
-        {
-            chunks.extend_from_slice(&nonce_chunk(ANSWER, nonce));
-        }
+    /// The path of the next answer to a challenge.
+    pub(crate) fn late_path(&self) -> Option<PathId> {
+        self.late.challenges.front().map(|(_, path)| *path)
+    }
+
+    /// Appends the chunks that are due on this path and fit.
+    pub(crate) fn write_late(&mut self, now: Instant, path: PathId, chunks: &mut Vec<u8>, room: usize) {
+        self.late.challenges.retain(|&(nonce, of)| {
+            let leaves = of == path && room >= chunks.len() + CHALLENGE_BYTES;
+            if leaves {
+                chunks.extend_from_slice(&nonce_chunk(ANSWER, nonce));
+            }
+            !leaves
+        });
         if self.late.acknowledges && room >= chunks.len() + 8 {
             self.late.acknowledges = false;
             let [high, low] = self.tls.received(Space::Traffic).to_be_bytes();
@@ -117,19 +125,20 @@ impl Channel {
         }
     }
 
-    /// Appends a packet that challenges an address.
-    pub(crate) fn write_challenge(&mut self, buffer: &mut Vec<u8>, nonce: u64) {
+    /// Appends a packet that challenges an address, which may be the peer's new one on this path.
+    pub(crate) fn write_challenge(&mut self, buffer: &mut Vec<u8>, path: PathId, nonce: u64) {
         self.seal(buffer, |buffer| {
             buffer.extend_from_slice(&nonce_chunk(CHALLENGE, nonce));
-            Some(())
+            Some(((), path))
         });
     }
 
-    /// Takes such chunks from the front of a packet's chunks. Challenges count only from the server's address. Returns the number of their bytes.
+    /// Takes such chunks from the front of a packet's chunks. Challenges count only from an address of the server, and are answered on its path. Returns
+    /// the number of their bytes.
     ///
     /// # Errors
     /// A chunk is malformed.
-    pub(crate) fn take_late(&mut self, chunks: &[u8], is_from_server: bool) -> Result<usize, DatagramDropped> {
+    pub(crate) fn take_late(&mut self, chunks: &[u8], from: Option<PathId>) -> Result<usize, DatagramDropped> {
         let mut at = 0;
         while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER), _, high, low]) =
             chunks.get(at..).and_then(<[u8]>::first_chunk)
@@ -141,9 +150,9 @@ impl Channel {
             match (kind, self.side()) {
                 (CHALLENGE, Side::Client) => {
                     let nonce = value.try_into().map_err(|_| DatagramDropped::Frames)?;
-                    if is_from_server {
+                    if let Some(path) = from {
                         self.late.challenges.truncate(CHALLENGES_MAX - 1);
-                        self.late.challenges.push_front(u64::from_be_bytes(nonce));
+                        self.late.challenges.push_front((u64::from_be_bytes(nonce), path));
                     }
                 }
                 (FRAGMENT, Side::Client) => {

@@ -1,6 +1,6 @@
 //! Writes datagrams.
 
-use festina_sctp::Message;
+use festina_sctp::{Message, PathId};
 use festina_units::Instant;
 use rustls::Side;
 
@@ -107,7 +107,8 @@ impl Channel {
     pub(crate) fn write_proof(&mut self, datagram: &mut Vec<u8>, beside_bytes: usize) {
         let Some(to) = self.ids.peer else { return };
         let mut datagrams = vec![Vec::new()];
-        if self.seal_level(Space::Handshake, &[], to, &mut datagrams).is_err() {
+        let addresses = self.addresses().to_vec();
+        if self.seal_level(Space::Handshake, &addresses, to, &mut datagrams).is_err() {
             return;
         }
         match &mut datagrams[..] {
@@ -118,26 +119,33 @@ impl Channel {
 
     /// Length of the client's last handshake bytes as a packet, if it is one.
     pub(crate) fn proof_bytes(&self) -> usize {
-        LONG_OVERHEAD_BYTES + FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Handshake).len()
+        let handshake_bytes = FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Handshake).len();
+        LONG_OVERHEAD_BYTES + self.addresses().len() + handshake_bytes
     }
 
-    /// Appends a packet with chunks, which `write` appends to the buffer it is given. Without chunks there is no packet.
+    /// The frame with a client's addresses.
+    fn addresses(&self) -> &[u8] {
+        self.further.as_ref().map_or(&[], |further| &further.addresses)
+    }
+
+    /// Appends a packet with chunks, which `write` appends to the buffer it is given, and whose path it returns. Without chunks there is no packet.
     pub(crate) fn seal<R>(
         &mut self,
         datagram: &mut Vec<u8>,
-        write: impl FnOnce(&mut Vec<u8>) -> Option<R>,
+        write: impl FnOnce(&mut Vec<u8>) -> Option<(R, PathId)>,
     ) -> Option<R> {
-        let (Some(traffic), Some(to)) = (&mut self.keys.traffic, self.ids.peer) else { return None };
+        let traffic = self.keys.traffic.as_mut()?;
         let start = datagram.len();
         traffic.reserve(datagram);
         let written = write(datagram);
-        if written.is_none() {
+        let to = written.as_ref().and_then(|(_, path)| self.id_on(*path));
+        let (Some((written, _)), Some(to), Some(traffic)) = (written, to, &mut self.keys.traffic) else {
             datagram.truncate(start);
             return None;
-        }
+        };
         // A key that is used up is an error that the next received packet cannot cure: the association times out.
         let _not_sent = traffic.seal(datagram, start, to);
-        written
+        Some(written)
     }
 
     /// Queues a close frame, with the keys of the highest level that the peer is sure to have, and with those above that it may have (RFC 9000 §10.2.3).

@@ -4,6 +4,8 @@
 pub(crate) const WINDOW_NUMBERS: u64 = 1_024;
 
 const WORDS: usize = (WINDOW_NUMBERS / 64) as usize;
+/// The same if packets take several paths, some of which are slower. Below that the length of packet numbers limits it.
+const WIDE_WORDS: usize = 16 * WORDS;
 
 /// The packet numbers received of one packet number space.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +14,8 @@ pub(crate) struct ReplayWindow {
     next: u64,
     /// One bit for each number modulo the window.
     seen: [u64; WORDS],
+    /// In place of `seen`, if packets take several paths.
+    wide: Option<Box<[u64]>>,
 }
 
 impl ReplayWindow {
@@ -30,6 +34,31 @@ impl ReplayWindow {
         }
     }
 
+    /// Expects packets to be overtaken by many others. Those that are too old already stay so.
+    pub(crate) fn widen(&mut self) {
+        if self.wide.is_some() {
+            return;
+        }
+        let mut wide = Self { next: self.next, wide: Some(vec![0; WIDE_WORDS].into()), ..Self::default() };
+        for number in self.next.saturating_sub(wide.numbers())..self.next {
+            let is_too_old = self.next - number > WINDOW_NUMBERS;
+            wide.set(number, is_too_old || self.is_set(number));
+        }
+        *self = wide;
+    }
+
+    fn words(&self) -> &[u64] {
+        self.wide.as_deref().unwrap_or(&self.seen)
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self.wide.as_deref_mut().unwrap_or(&mut self.seen)
+    }
+
+    fn numbers(&self) -> u64 {
+        self.words().len() as u64 * 64
+    }
+
     /// Returns whether a number is larger than all that were recorded.
     pub(crate) fn is_newest(&self, number: u64) -> bool {
         number >= self.next
@@ -39,8 +68,8 @@ impl ReplayWindow {
     pub(crate) fn insert(&mut self, number: u64) -> bool {
         if number >= self.next {
             let skipped = number - self.next;
-            if skipped >= WINDOW_NUMBERS {
-                self.seen = [0; WORDS];
+            if skipped >= self.numbers() {
+                self.words_mut().fill(0);
             } else {
                 (self.next..number).for_each(|skipped| self.set(skipped, false));
             }
@@ -48,26 +77,28 @@ impl ReplayWindow {
             self.set(number, true);
             return true;
         }
-        if self.next - number > WINDOW_NUMBERS || self.is_set(number) {
+        if self.next - number > self.numbers() || self.is_set(number) {
             return false;
         }
         self.set(number, true);
         true
     }
 
-    fn slot(number: u64) -> (usize, u64) {
-        let bit = number % WINDOW_NUMBERS;
-        (usize::try_from(bit / 64).unwrap_or_default(), 1 << (bit % 64))
+    /// The word of a number among this many, a power of two, and its bit.
+    fn slot(number: u64, words: usize) -> (usize, u64) {
+        (usize::try_from(number / 64).unwrap_or_default() & (words - 1), 1 << (number % 64))
     }
 
     fn is_set(&self, number: u64) -> bool {
-        let (word, bit) = Self::slot(number);
-        self.seen.get(word).is_some_and(|word| word & bit != 0)
+        let words = self.words();
+        let (word, bit) = Self::slot(number, words.len());
+        words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     fn set(&mut self, number: u64, value: bool) {
-        let (word, bit) = Self::slot(number);
-        if let Some(word) = self.seen.get_mut(word) {
+        let words = self.words_mut();
+        let (word, bit) = Self::slot(number, words.len());
+        if let Some(word) = words.get_mut(word) {
             *word = if value { *word | bit } else { *word & !bit };
         }
     }
@@ -104,6 +135,21 @@ mod tests {
         assert!(window.insert(100_000));
         assert!(window.insert(99_999));
         assert!(!window.insert(99_999));
+    }
+
+    #[test]
+    fn a_wide_window_takes_packets_of_a_slow_path_once_and_none_that_were_too_old_before() {
+        let mut window = after(5_000);
+        assert!(window.insert(4_900));
+        window.widen();
+        for (number, is_taken) in [(4_900, false), (4_901, true), (4_901, false), (5_000 - WINDOW_NUMBERS, false)] {
+            assert_eq!(window.insert(number), is_taken, "{number}");
+        }
+        assert!(window.insert(19_000));
+        for (number, is_taken) in [(5_001, true), (5_001, false), (4_902, true), (4_900, false), (2_617, false)] {
+            assert_eq!(window.insert(number), is_taken, "{number}");
+        }
+        assert!(window.insert(1_000_000) && !window.insert(19_001));
     }
 
     proptest! {

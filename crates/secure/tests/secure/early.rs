@@ -170,7 +170,7 @@ fn hello_with_early_frames(tls: &Tls, frames: &[u8]) -> Vec<u8> {
     let (local, original) = (ConnectionId([8; 8]), ConnectionId([9; 8]));
     let parameters = Parameters {
         initial_source: Some(local),
-        init: context.init_chunk(u64::from_be_bytes(local.0)),
+        init: context.init_chunk(u64::from_be_bytes(local.0), None),
         ports: Some((5_001, 5_000)),
         ..Parameters::default()
     };

@@ -13,6 +13,7 @@ mod limits;
 mod middlebox;
 mod moving;
 mod observer;
+mod paths;
 mod reading;
 mod rebinding;
 mod resets;

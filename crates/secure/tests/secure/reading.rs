@@ -17,11 +17,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const PORTS: [[u16; 2]; 2] = [[5_001, 5_000], [5_000, 5_001]];
 const SIDES: [Side; 2] = [Side::Client, Side::Server];
 
-static SUITES: LazyLock<Suites> = LazyLock::new(|| Suites::of(&provider()).unwrap());
+pub(crate) static SUITES: LazyLock<Suites> = LazyLock::new(|| Suites::of(&provider()).unwrap());
 
 /// A key log as text.
 #[derive(Debug, Default)]
-struct Logged(Mutex<String>);
+pub(crate) struct Logged(Mutex<String>);
 
 impl rustls::KeyLog for Logged {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
@@ -31,17 +31,17 @@ impl rustls::KeyLog for Logged {
 }
 
 impl Logged {
-    fn keys(&self) -> KeyLog {
+    pub(crate) fn keys(&self) -> KeyLog {
         let mut keys = KeyLog::default();
         keys.add(self.0.lock().unwrap().as_bytes());
         keys
     }
 }
 
-type Tls = (Arc<rustls::ClientConfig>, Arc<rustls::ServerConfig>);
+pub(crate) type Tls = (Arc<rustls::ClientConfig>, Arc<rustls::ServerConfig>);
 
 /// Settings with this cipher suite, resumption and early messages, which log their secrets.
-fn logged_tls(suite: CipherSuite) -> (Tls, Arc<Logged>) {
+pub(crate) fn logged_tls(suite: CipherSuite) -> (Tls, Arc<Logged>) {
     let log = Arc::new(Logged::default());
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites.sort_by_key(|known| known.suite() != suite);

@@ -23,7 +23,7 @@ pub(crate) const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
 
 /// A datagram, where it comes from and where it goes.
 #[derive(Clone, Debug)]
-pub(crate) struct Datagram(pub(crate) Vec<u8>, SocketAddr, SocketAddr);
+pub(crate) struct Datagram(pub(crate) Vec<u8>, pub(crate) SocketAddr, pub(crate) SocketAddr);
 
 impl LinkPacket for Datagram {
     fn size(&self) -> ByteCount {

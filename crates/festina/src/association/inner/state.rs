@@ -295,6 +295,28 @@ impl State {
         count > last.0 - first.0
     }
 
+    /// Logs events that the program need not look at.
+    fn log(&self, id: u64, event: &Event) {
+        let at = |path| self.core.destination(path);
+        match *event {
+            Event::Protocol(ProtocolEvent::Retransmitted { tsn, cause, .. }) => {
+                tracing::debug!(association = id, tsn, ?cause, "sent again");
+            }
+            Event::PathConfirmed { remote, .. } => tracing::info!(association = id, %remote, "path confirmed"),
+            Event::PathSuspected { path, suspected: true, .. } => {
+                tracing::info!(association = id, remote = %at(path), "path does not answer: others carry its data");
+            }
+            Event::PathReachable { path, reachable: false } => {
+                tracing::info!(association = id, remote = %at(path), "path has failed");
+            }
+            Event::PathSuspected { path, .. } | Event::PathReachable { path, .. } => {
+                tracing::info!(association = id, remote = %at(path), "path answers again");
+            }
+            Event::PeerMoved { remote, .. } => tracing::info!(association = id, %remote, "peer has moved"),
+            _ => {}
+        }
+    }
+
     /// Takes the core's events: keeps what the application may want to know, and tells whom to wake.
     pub(super) fn take_events(&mut self, id: u64) -> Wakes {
         let (mut readable, mut writable, mut changed) = (false, false, false);
@@ -333,9 +355,7 @@ impl State {
                     changed = true;
                 }
                 event => {
-                    if let Event::Protocol(ProtocolEvent::Retransmitted { tsn, cause, .. }) = event {
-                        tracing::debug!(association = id, tsn, ?cause, "sent again");
-                    }
+                    self.log(id, &event);
                     if let Event::StreamsAdded { outbound_streams, inbound_streams } = event {
                         self.streams = (outbound_streams, inbound_streams);
                     }

@@ -137,9 +137,10 @@ impl Shared {
 
     /// Adds a protected association whose client is authenticated, to the queue in which it has a place.
     pub(in crate::endpoint) fn adopt_protected(self: &Arc<Self>, secure: Box<Secure>, (port, place): (u16, &Place)) {
+        let source = secure.channel().source();
         let core = Core::Secure(secure);
         let (key, origin) = (core.key(), core.origin());
-        let inner = Inner::new(self.clone(), self.next_id(), core, None);
+        let inner = Inner::new(self.clone(), self.next_id(), core, source);
         let queue = lock(&self.accepting).queue(port).filter(|queue| place.is_in(queue)).cloned();
         let Some(queue) = queue else { return inner.abort(b"nothing listens any more") };
         let inserted = lock(&self.demux).insert(key, origin, &inner, Side::Peer);
