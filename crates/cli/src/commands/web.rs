@@ -27,8 +27,9 @@ Examples:
 
 The server is on a temporary host behind an emulated network with this delay and loss each way, as for `festina emulate run`. Everything \
 between the page and the server passes it: the page itself, the offer, the WebSocket's TCP and the data channels' UDP. The kernel sends and \
-repairs the TCP in front of the network and behind it, and hands it to the browser over loopback. This needs Linux, and root or user \
-namespaces; otherwise only the data channels pass an emulated network, and the page has no WebSocket.";
+repairs the TCP in front of the network and behind it, and hands it to the browser over loopback. This needs Linux, and root, or user \
+namespaces and access to /dev/net/tun; otherwise only the data channels pass an emulated network, and the page has no WebSocket. Firefox \
+makes no data channels to loopback addresses: give --listen another address of this machine for it.";
 
 /// Arguments of `festina web`.
 #[derive(Debug, Args)]
