@@ -423,7 +423,7 @@ impl Association {
         self.sender.flight.abandoned_on(stream)
     }
 
-    /// Payload bytes queued on one stream and not sent yet. Counts them anew: takes time for each queued message.
+    /// Returns the number of payload bytes queued on one stream and not sent yet. Takes time for each queued message.
     pub fn queued_bytes_on(&self, stream: StreamId) -> usize {
         self.sender.flight.queued_bytes_on(stream)
     }

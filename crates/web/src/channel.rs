@@ -108,8 +108,8 @@ impl DataChannel {
         *self.shared.state.borrow()
     }
 
-    /// Returns the number of bytes of this channel's messages that have not been sent yet (`bufferedAmount`). What was sent and may have to be sent
-    /// again does not count.
+    /// Returns the number of bytes of this channel's messages that have not been sent yet (`bufferedAmount`). Sent messages that may be retransmitted
+    /// do not count.
     pub fn buffered_amount(&self) -> usize {
         self.shared.stream.queued_bytes()
     }

@@ -27,16 +27,16 @@ pub fn signalling(endpoint: Arc<WebEndpoint>) -> Router {
 }
 
 async fn answer(State(endpoint): State<Arc<WebEndpoint>>, offer: String) -> Answer {
-    let (id, answer) = endpoint.answer(&offer).await.map_err(refused)?;
+    let (id, answer) = endpoint.answer(&offer).await.map_err(|error| refused(&error))?;
     Ok(format!("{}\n{answer}", id.number()))
 }
 
 async fn restart(State(endpoint): State<Arc<WebEndpoint>>, Path(peer): Path<u64>, offer: String) -> Answer {
-    endpoint.restart(peer, &offer).map_err(refused)
+    endpoint.restart(peer, &offer).map_err(|error| refused(&error))
 }
 
-fn refused(error: OfferError) -> (StatusCode, String) {
+fn refused(error: &OfferError) -> (StatusCode, String) {
     // The module asks again later.
-    let status = if error == OfferError::TooMany { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_REQUEST };
+    let status = if *error == OfferError::TooMany { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_REQUEST };
     (status, error.to_string())
 }

@@ -367,7 +367,7 @@ fn forged(number: u64) -> Vec<u8> {
             [&[22, 254, 253, 0, 0, 0, 0, 0, 0, 0, byte(), 0, 12 + length[1]], &header[..], &body].concat()
         }
         // A protected one of DTLS 1.3 with a length.
-        _ => [&[0x2C | byte() % 4, byte(), byte()], &length[..], &body].concat(),
+        _ => [&[0x2C | (byte() % 4), byte(), byte()], &length[..], &body].concat(),
     }
 }
 

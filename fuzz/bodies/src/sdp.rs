@@ -10,7 +10,7 @@ use crate::web::{OFFER, gateway};
 /// An offer, as it is and behind the lines that every offer has.
 ///
 /// # Panics
-/// If an answer has lines of the browser's making, or more comes of it than an INIT.
+/// If an answer has lines of the browser's making, or more than an INIT is sent to the endpoint.
 pub fn run(data: &[u8]) {
     let now = Instant::from_secs(1);
     static GATEWAY: Mutex<Option<Gateway>> = Mutex::new(None);
@@ -30,6 +30,6 @@ pub fn run(data: &[u8]) {
         gateway.close(id);
         assert_eq!(gateway.peers(), 0);
         while gateway.poll_event().is_some() {}
-        assert_eq!(gateway.poll_datagram(), None, "nobody has come");
+        assert_eq!(gateway.poll_datagram(), None, "no browser is connected");
     }
 }

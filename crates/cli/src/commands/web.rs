@@ -27,8 +27,12 @@ Examples:
 
 The server is on a temporary host behind an emulated network with this delay and loss each way, as for `festina emulate run`. Everything \
 between the page and the server passes it: the page itself, the offer, the WebSocket's TCP and the data channels' UDP. The kernel sends and \
-repairs the TCP in front of the network and behind it, and hands it to the browser over loopback. This needs Linux, and root or user \
-namespaces; otherwise only the data channels pass an emulated network, and the page has no WebSocket.";
+repairs the TCP in front of the network and behind it, and hands it to the browser over loopback. This needs Linux, and root, or user \
+namespaces and access to /dev/net/tun; otherwise only the data channels pass an emulated network, and the page has no WebSocket. Firefox \
+makes no data channels to loopback addresses: give --listen another address of this machine for it.";
+
+/// Seed of the network's random numbers.
+const SEED: u64 = 1;
 
 /// Arguments of `festina web`.
 #[derive(Debug, Args)]
@@ -46,9 +50,6 @@ pub(crate) struct WebArgs {
     /// Lose packets in bursts of this mean length instead of singly; --loss remains the average share
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     burst: Option<Duration>,
-    /// Seed of the network's random numbers
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
 }
 
 impl WebArgs {
@@ -130,6 +131,6 @@ async fn open(arguments: &WebArgs) -> Result<(Server, SocketAddr, Path)> {
     let endpoint = SocketAddr::new(address.ip(), 0);
     let endpoint = WebEndpoint::bind(endpoint, WebConfig::default().with_public_address(address)).await?;
     let links = (arguments.link()?, arguments.link()?);
-    let proxy = UdpProxy::bind(address, endpoint.local_addr(), links.0, links.1, arguments.seed)?.spawn()?;
+    let proxy = UdpProxy::bind(address, endpoint.local_addr(), links.0, links.1, SEED)?.spawn()?;
     Ok((Server::new(arguments, listener, endpoint, Emulated::Datagrams), address, Path::Proxy(proxy)))
 }

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::server::Server;
-use super::{Emulated, WebArgs};
+use super::{Emulated, SEED, WebArgs};
 
 /// The port of the page on the server's host.
 const PORT: u16 = 80;
@@ -38,7 +38,7 @@ pub(super) async fn open(
     arguments: &WebArgs,
     listener: TcpListener,
 ) -> Result<Result<(Server, Path), (TcpListener, TunError)>> {
-    let hosts = match Hosts::create((arguments.link()?, arguments.link()?), arguments.seed, None) {
+    let hosts = match Hosts::create((arguments.link()?, arguments.link()?), SEED, None) {
         Ok(hosts) => Arc::new(hosts),
         Err(reason) => return Ok(Err((listener, reason))),
     };
@@ -52,7 +52,7 @@ pub(super) async fn open(
         })
     })??;
     let plain = LinkConfig::default();
-    let proxy = UdpProxy::bind(address, endpoint.local_addr(), plain.clone(), plain, arguments.seed)
+    let proxy = UdpProxy::bind(address, endpoint.local_addr(), plain.clone(), plain, SEED)
         .with_context(|| format!("cannot listen on {address}"))?;
     // The sockets towards the server belong to the namespace that the proxy's thread is started in.
     let datagrams = hosts.client().run(|| proxy.spawn())??;
