@@ -46,6 +46,7 @@ mod request_reply;
 mod scenario;
 mod slow_start;
 mod thin_latency;
+mod two_paths;
 mod urgent;
 
 pub use bulk::Bulk;
@@ -90,6 +91,7 @@ pub use request_reply::RequestReply;
 pub use scenario::Scenario;
 pub use slow_start::SlowStart;
 pub use thin_latency::ThinLatency;
+pub use two_paths::TwoPaths;
 pub use urgent::Urgent;
 
 use crate::experiment::Experiment;
@@ -109,6 +111,8 @@ pub const ALL: &[&dyn Experiment] = &[
     &RecoverySequences,
     &Bursts,
     &Reordering,
+    &TwoPaths::PATHS,
+    &TwoPaths::HANDOVER,
     &FairnessCrowd,
     &Bulk,
     &Urgent,

@@ -71,6 +71,8 @@ struct Opening {
     early_frames: Vec<u8>,
     /// Messages in them that the server has delivered.
     early_received: u8,
+    /// The same on a server, once it has answered.
+    early_delivered: Option<u8>,
     /// The hello has to be sent again at once.
     is_changed: bool,
     /// On a server, the first packet with early keys that came before TLS has read the hello.
@@ -79,13 +81,14 @@ struct Opening {
 
 impl fmt::Debug for Opening {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, retries, early_frames, early_received, is_changed, early_packet } = self;
+        let Self { token, retries, early_frames, early_received, early_delivered, is_changed, early_packet } = self;
         formatter
             .debug_struct("Opening")
             .field("token", &Preview(token))
             .field("retries", retries)
             .field("early_frames", &Preview(early_frames))
             .field("early_received", early_received)
+            .field("early_delivered", early_delivered)
             .field("is_changed", is_changed)
             .field("early_packet", &early_packet.as_ref().map(|(header, bytes)| (header, Preview(bytes))))
             .finish()
@@ -131,8 +134,6 @@ pub(crate) struct Channel {
     wanted_bytes_max: usize,
     /// The token of the server's stateless resets.
     reset_token: Option<ResetToken>,
-    /// Messages delivered of the client's packet with early keys, on a server.
-    early_delivered: Option<u8>,
     error: Option<HandshakeError>,
     is_complete: bool,
     /// The peer has shown that it has the keys of Handshake packets.
@@ -181,7 +182,6 @@ impl Channel {
             datagram_bytes_max,
             wanted_bytes_max: usize::MAX,
             reset_token: None,
-            early_delivered: None,
             error: None,
             is_complete: false,
             has_opened_handshake: false,
@@ -359,7 +359,7 @@ impl Channel {
 
     /// None of the early messages is delivered, so that the client sends them again.
     pub(crate) fn refuse_early(&mut self) {
-        self.early_delivered = Some(0);
+        self.opening.early_delivered = Some(0);
     }
 
     /// Returns whether a server asks for another hello.

@@ -272,7 +272,7 @@ pub enum Frame<'a> {
         /// Number of messages.
         count: u8,
     },
-    /// The client has several addresses. Nobody but the server can read them.
+    /// The client has several addresses. Only the server can read them.
     Addresses {
         /// Connection IDs for packets to the addresses that are not those of the handshake.
         ids: &'a [u8],

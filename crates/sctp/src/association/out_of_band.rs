@@ -218,7 +218,7 @@ impl Association {
         if self.peer.out_of_band { self.write_packet(now, false, buffer) } else { None }
     }
 
-    /// Sends what this path carries to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
+    /// Sends the packets of this path to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
     /// round trip, window and loss are unknown. Chunks in flight stay so, and are repaired by timers that are no longer than a fresh timeout. Reported as [`Event::PeerMoved`].
     pub fn move_to(&mut self, now: Instant, path: PathId, remote: SocketAddr, round_trip: Duration) {
         if self.is_closed() || !self.peer.out_of_band {

@@ -127,7 +127,7 @@ impl Channel {
                 return Err(DatagramDropped::Unexpected);
             }
             // Only servers receive such packets, and only the first that is whole counts.
-            Level::Early if is_server && self.early_delivered.is_none() => &mut self.keys.early,
+            Level::Early if is_server && self.opening.early_delivered.is_none() => &mut self.keys.early,
             Level::Early => return Err(DatagramDropped::Unexpected),
             Level::Handshake => &mut self.keys.handshake,
         };
@@ -161,7 +161,7 @@ impl Channel {
         });
         if header.level == Level::Early {
             match handled {
-                Ok(()) => self.early_delivered = Some(u8::try_from(input.early.len()).unwrap_or(u8::MAX)),
+                Ok(()) => self.opening.early_delivered = Some(u8::try_from(input.early.len()).unwrap_or(u8::MAX)),
                 // The messages in front of the malformed frame would not count as delivered.
                 Err(_) => input.early.clear(),
             }

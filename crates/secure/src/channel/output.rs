@@ -73,7 +73,7 @@ impl Channel {
         let Some(to) = self.ids.peer else { return true };
         let mut prefix = Vec::new();
         // The first answer is final: early messages received after it are lost, and the client sends them again.
-        let count = *self.early_delivered.get_or_insert(0);
+        let count = *self.opening.early_delivered.get_or_insert(0);
         if count > 0 {
             Frame::EarlyReceived { count }.write(&mut prefix);
         }

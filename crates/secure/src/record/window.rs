@@ -4,7 +4,7 @@
 pub(crate) const WINDOW_NUMBERS: u64 = 1_024;
 
 const WORDS: usize = (WINDOW_NUMBERS / 64) as usize;
-/// The same if packets take several paths, some of which are slower. Below that the length of packet numbers limits it.
+/// The same if packets take several paths, and some are slower than others. Short packet numbers allow twice as many.
 const WIDE_WORDS: usize = 16 * WORDS;
 
 /// The packet numbers received of one packet number space.

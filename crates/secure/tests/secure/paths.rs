@@ -245,7 +245,7 @@ fn both_ends_use_both_addresses_with_connection_ids_and_names_that_do_not_link_t
     assert!(first.is_disjoint(second));
     for last in [1, 2] {
         let shows = |datagram: &Vec<u8>| datagram.windows(4).any(|bytes| bytes == [198, 51, 100, last]);
-        assert!(!networks.datagrams.iter().any(shows), "nobody else reads the addresses");
+        assert!(!networks.datagrams.iter().any(shows), "others can read the addresses");
     }
 }
 

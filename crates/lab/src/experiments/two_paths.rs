@@ -1,0 +1,246 @@
+//! `paths` and `handover`: a thin stream between two hosts on two networks, with loss on both and outages of the first.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use festina_models::packet::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES};
+use festina_netsim::{Link, LinkConfig, LinkPacket, LossModel};
+use festina_sctp::{
+    Association, Config, Context, Incoming, Listener, Message, Multihoming, PathPolicy, Ports, Profile,
+};
+use festina_units::{ByteCount, Duration, EcnCodepoint, Instant};
+
+use crate::count::as_f64;
+use crate::experiment::{Description, Experiment};
+use crate::plan::{Point, definition};
+use crate::samples::Samples;
+use crate::scenario::fate::{BYTES_SENT, DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT};
+
+/// The series of the longest delay of the messages sent in and after each outage.
+const LONGEST: &str = "longest of an outage";
+/// When messages begin, and for how long the rest is waited for.
+const WARM_UP: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(200);
+/// From one outage to the next, and from the beginning of such a time to its outage.
+const PERIOD: Duration = Duration::from_secs(60);
+const OUTAGE_AT: Duration = Duration::from_secs(20);
+/// Messages sent until then after an outage belong to it.
+const AFTERMATH: Duration = Duration::from_secs(5);
+const PORTS: Ports = Ports { local: 10_000, peer: 5_000 };
+
+/// A thin stream over two networks.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoPaths {
+    plan: &'static str,
+}
+
+impl TwoPaths {
+    /// Independent loss on both networks.
+    pub const PATHS: Self = Self { plan: include_str!("../../../../experiments/paths.toml") };
+    /// Outages of the first network.
+    pub const HANDOVER: Self = Self { plan: include_str!("../../../../experiments/handover.toml") };
+}
+
+impl Experiment for TwoPaths {
+    fn description(&self) -> Description {
+        definition::of(self.plan).description
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let mut scene = Scene::new(point, seed);
+        scene.run(point);
+        scene.samples()
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        &[BYTES_SENT]
+    }
+}
+
+/// A packet of SCTP over UDP.
+#[derive(Clone)]
+struct Datagram(Vec<u8>);
+
+impl LinkPacket for Datagram {
+    fn size(&self) -> ByteCount {
+        ByteCount::from_bytes((self.0.len() + UDP_HEADER_BYTES + IPV4_HEADER_BYTES) as u64)
+    }
+
+    fn corrupt(&mut self, _: u64) {}
+}
+
+/// The address of a host on a network.
+fn address(host: u8, network: usize) -> SocketAddr {
+    let prefix = if network == 0 { [192, 0, 2] } else { [198, 51, 100] };
+    SocketAddr::from(([prefix[0], prefix[1], prefix[2], host + 1], 9_899))
+}
+
+/// Client and server. `links[network][host]` carries the packets of that host.
+struct Scene {
+    now: Instant,
+    began_at: Instant,
+    outage: Duration,
+    ends: [Option<Association>; 2],
+    listener: Listener,
+    links: [[Link<Datagram>; 2]; 2],
+    sent_at: Vec<Instant>,
+    delays: BTreeMap<usize, Duration>,
+}
+
+/// The settings of a way to use two networks.
+fn settings(sharing: &str) -> (Config, Multihoming) {
+    let default = Multihoming::default();
+    let standard = Config::published(Profile::Rfc9260);
+    match sharing {
+        "alone" => (Config::default(), Multihoming { paths_max: 1, ..default }),
+        "rfc9260" => (standard, Multihoming { suspected_above: None, policy: PathPolicy::PrimaryOnly, ..default }),
+        "rfc7829" => (standard, Multihoming { policy: PathPolicy::PrimaryOnly, ..default }),
+        "copies" => (Config::default(), Multihoming { policy: PathPolicy::Copies, ..default }),
+        "both" => (Config::default(), Multihoming { policy: PathPolicy::Both, ..default }),
+        _ => (Config::default(), default),
+    }
+}
+
+impl Scene {
+    fn new(point: &Point, seed: u64) -> Self {
+        let (config, multihoming) = settings(point.choice("sharing"));
+        let context = |host: u8| {
+            let addresses = vec![address(host, 0).ip(), address(host, 1).ip()];
+            let multihoming = Multihoming { addresses, ..multihoming.clone() };
+            Context::multihomed(config.clone(), [host + 1; 16], multihoming).expect("the settings are sound")
+        };
+        let mut listener = Listener::new(&context(1));
+        listener.listen(PORTS.peer);
+        let mut round_trips = [point.duration("rtt"), point.duration("second_rtt")];
+        if multihoming.paths_max == 1 {
+            round_trips.sort_unstable();
+        }
+        let links = [0, 1].map(|network| {
+            ["there", "back"].map(|way| {
+                let loss = LossModel::Independent(point.probability("loss"));
+                let config = LinkConfig { delay: round_trips[network] / 2, loss, ..LinkConfig::default() };
+                Link::new(config, seed, &format!("{network} {way}"))
+            })
+        });
+        let now = Instant::from_secs(1);
+        let client = Association::connect(now, &context(0), address(1, 0), PORTS, seed);
+        Self {
+            now,
+            began_at: now + WARM_UP,
+            outage: point.duration("outage"),
+            ends: [Some(client), None],
+            listener,
+            links,
+            sent_at: Vec::new(),
+            delays: BTreeMap::new(),
+        }
+    }
+
+    /// The number of the outage that a time lies in, or in whose aftermath.
+    fn outage_of(&self, at: Instant, aftermath: Duration) -> Option<u128> {
+        let since = at.saturating_duration_since(self.began_at).as_nanos();
+        let into = since % PERIOD.as_nanos();
+        let is_within = (OUTAGE_AT.as_nanos()..(OUTAGE_AT + self.outage + aftermath).as_nanos()).contains(&into);
+        (is_within && !self.outage.is_zero()).then_some(since / PERIOD.as_nanos())
+    }
+
+    fn run(&mut self, point: &Point) {
+        let (iat, size) = (point.duration("iat"), usize::try_from(point.bytes("size").bytes()).unwrap_or(usize::MAX));
+        let ends_at = self.began_at + point.duration("duration");
+        self.drain(0);
+        let mut next_at = self.began_at;
+        while next_at < ends_at {
+            self.advance_to(next_at);
+            let number = u64::try_from(self.sent_at.len()).unwrap_or(u64::MAX);
+            let mut payload = vec![0; size.max(8)];
+            payload[..8].copy_from_slice(&number.to_be_bytes());
+            self.sent_at.push(next_at);
+            if let Some(client) = &mut self.ends[0] {
+                // A message for which there is no room, or no association any more, counts as not delivered.
+                let _refused = client.send(next_at, Message::new(payload));
+            }
+            self.drain(0);
+            next_at += iat;
+        }
+        self.advance_to(ends_at + PATIENCE);
+    }
+
+    fn drain(&mut self, host: usize) {
+        let (now, is_down) = (self.now, self.outage_of(self.now, Duration::ZERO).is_some());
+        let Some(association) = &mut self.ends[host] else { return };
+        let mut packet = Vec::new();
+        while let Some(transmit) = association.poll_transmit(now, &mut packet) {
+            let network = usize::from(transmit.destination.ip() != address(1 - u8::from(host == 1), 0).ip());
+            let datagram = Datagram(std::mem::take(&mut packet));
+            if network == 1 || !is_down {
+                self.links[network][host].send(now, datagram);
+            }
+        }
+        while let Some(message) = association.poll_message() {
+            let number = message.payload().first_chunk().map_or(u64::MAX, |number| u64::from_be_bytes(*number));
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            if let Some(sent_at) = self.sent_at.get(number) {
+                self.delays.insert(number, now - *sent_at);
+            }
+        }
+        while association.poll_event().is_some() {}
+    }
+
+    fn deliver(&mut self, host: usize, network: usize, packet: Vec<u8>) {
+        let (now, from) = (self.now, address(u8::from(host == 0), network));
+        let packet = Bytes::from(packet);
+        if let Some(association) = &mut self.ends[host] {
+            // The association counts packets without effect.
+            let _dropped = association.handle_packet(now, from, EcnCodepoint::NotCapable, &packet);
+        } else {
+            let mut reply = Vec::new();
+            match self.listener.handle_packet(now, from, &packet, &|_| false, &mut reply) {
+                Incoming::Accepted(association) => self.ends[host] = Some(*association),
+                Incoming::Reply => drop(self.links[network][host].send(now, Datagram(reply))),
+                _ => {}
+            }
+        }
+        self.drain(host);
+    }
+
+    fn advance_to(&mut self, end: Instant) {
+        loop {
+            let links = self.links.iter().flatten().filter_map(Link::poll_deadline);
+            let timers = self.ends.iter().flatten().filter_map(Association::poll_deadline);
+            let Some(next) = links.chain(timers).min().filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            for (network, host) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                while let Some(Datagram(packet)) = self.links[network][host].poll_delivery(self.now) {
+                    self.deliver(1 - host, network, packet);
+                }
+            }
+            for host in 0..2 {
+                if let Some(association) = &mut self.ends[host] {
+                    association.handle_timeout(self.now);
+                    self.drain(host);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    fn samples(&self) -> Samples {
+        let mut samples = Samples::new();
+        let mut longest = BTreeMap::<u128, Duration>::new();
+        for (number, delay) in &self.delays {
+            samples.tally(DELIVERY, *delay);
+            if let Some(outage) = self.outage_of(self.sent_at[*number], AFTERMATH) {
+                let longest = longest.entry(outage).or_default();
+                *longest = (*longest).max(*delay);
+            }
+        }
+        longest.values().for_each(|delay| samples.tally(LONGEST, *delay));
+        samples.set(MESSAGES, as_f64(self.sent_at.len()));
+        samples.set(DELIVERED, as_f64(self.delays.len()));
+        let sent = self.ends[0].as_ref().map(|client| client.stats().sent).unwrap_or_default();
+        samples.set(PACKETS_SENT, as_f64(sent.packets));
+        samples.set(BYTES_SENT, as_f64(sent.bytes + sent.packets * (UDP_HEADER_BYTES + IPV4_HEADER_BYTES) as u64));
+        samples
+    }
+}
