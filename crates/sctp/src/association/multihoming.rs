@@ -59,6 +59,12 @@ impl Association {
         self.paths.of(path).remote
     }
 
+    /// Returns whether the peer has answered on a path; that of the first for a path that is no more.
+    #[inline]
+    pub fn is_confirmed(&self, path: PathId) -> bool {
+        self.paths.of(path).is_confirmed()
+    }
+
     /// Chooses the primary path (RFC 9260 §11.1.5), which new data leaves by while it is active. Returns `false`, without effect, unless there is such
     /// a path and its address is confirmed.
     pub fn set_primary(&mut self, path: PathId) -> bool {

@@ -65,6 +65,9 @@ impl SecureAssociation {
         if self.half_open.is_some() && from.remote == self.ends.remote {
             // The client is answered from the address that it wrote to.
             (self.ends.local, self.ends.sent_from) = (from.local, from.local);
+        } else if self.is_adopted && self.context.addresses().len() > 1 {
+            // From here on the caller knows where packets of the peer arrive.
+            self.ends.local = None;
         }
         match self.channel.side() {
             Side::Client => self.advance_client(now),
@@ -279,9 +282,6 @@ impl SecureAssociation {
             }
         }
         self.channel.take_further(further_ids(&self.context, self.channel.ids().local).collect());
-        if self.context.addresses().len() > 1 {
-            self.ends.local = None;
-        }
         let round_trip = half_open.answered_at.map(|at| now.saturating_duration_since(at));
         let to = (self.ends.remote, hello.ports);
         let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
@@ -298,11 +298,15 @@ impl SecureAssociation {
     /// An authentic datagram may come from another address than those before, or to another one. If it is the newest and the first one on its path, returns
     /// the path of the core that may lead there now, and the bytes of chunks that may be sent there behind the challenge.
     ///
-    /// An address that the client has not named may take the place of the first path's. A client that has named several may use another port at each.
+    /// An address that the client has not named may take the place of the first path's. A client that has named several may use another port at each
+    /// that is confirmed: nobody has shown that packets to one that is not are welcome.
     fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<(PathId, u16)> {
         let (id, from) = self.arrival(from);
-        let home = self.path();
+        let (_, home) = self.arrival(self.path());
         let (core, moves) = (self.core.as_ref().filter(|core| !core.is_closed())?, self.moves.as_mut()?);
+        if id != PathId::PRIMARY && !core.is_confirmed(id) {
+            return None;
+        }
         let home = if id == PathId::PRIMARY { home } else { core.destination(id).into() };
         let round_trip = || core.path_stats().nth(id.index())?.srtt;
         if !moves.heard(now, ((id, home), round_trip), (from, bytes), is_newest) {

@@ -160,7 +160,8 @@ impl SecureAssociation {
             || self.core.as_ref().is_some_and(|core| core.state() != AssociationState::CookieEchoed);
         let mut late = Vec::new();
         if is_confirmed && self.channel.has_late(now) {
-            self.channel.write_late(now, path, &mut late, room);
+            let is_proven = path == PathId::PRIMARY || self.core.as_ref().is_some_and(|core| core.is_confirmed(path));
+            self.channel.write_late(now, (path, is_proven), &mut late, room);
         }
         // If a key is used up, later packets cannot help: the association times out.
         self.channel.seal(buffer, |buffer| {

@@ -84,8 +84,14 @@ impl Channel {
         self.late.challenges.front().map(|(_, path)| *path)
     }
 
-    /// Appends the chunks that are due on this path and fit.
-    pub(crate) fn write_late(&mut self, now: Instant, path: PathId, chunks: &mut Vec<u8>, room: usize) {
+    /// Appends the chunks that are due on this path and fit: only answers to challenges unless it is proven that the peer receives there.
+    pub(crate) fn write_late(
+        &mut self,
+        now: Instant,
+        (path, is_proven): (PathId, bool),
+        chunks: &mut Vec<u8>,
+        room: usize,
+    ) {
         self.late.challenges.retain(|&(nonce, of)| {
             let leaves = of == path && room >= chunks.len() + CHALLENGE_BYTES;
             if leaves {
@@ -93,6 +99,9 @@ impl Channel {
             }
             !leaves
         });
+        if !is_proven {
+            return;
+        }
         if self.late.acknowledges && room >= chunks.len() + 8 {
             self.late.acknowledges = false;
             let [high, low] = self.tls.received(Space::Traffic).to_be_bytes();

@@ -9,7 +9,7 @@ use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_sctp::{Association, Config, Context, Event, Message, Multihoming, PathState};
 use festina_secure::reading::{Reader, Seen};
 use festina_secure::wire::{ConnectionId, destination_id, is_short};
-use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, SecureAssociation};
+use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, Path, SecureAssociation};
 use festina_units::{Duration, EcnCodepoint, Instant, Probability};
 use rustls::pki_types::ServerName;
 use rustls::{CipherSuite, ClientConfig, ServerConfig};
@@ -22,6 +22,8 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// One way, on either network.
 const DELAY: Duration = Duration::from_millis(50);
 const SECOND: Duration = Duration::from_secs(1);
+/// A datagram with nothing but a heartbeat to an address that has not answered.
+const HEARTBEAT_BYTES: usize = 43;
 
 /// An address of a host on one of the networks.
 fn address(host: usize, network: usize) -> SocketAddr {
@@ -48,6 +50,8 @@ struct TwoNetworks {
     /// Bytes of each host to each address.
     bytes: BTreeMap<(usize, SocketAddr), usize>,
     datagrams: Vec<Vec<u8>>,
+    /// The server has heard the client since the handshake.
+    is_heard: bool,
 }
 
 fn multihomed(host: usize, addresses: Vec<IpAddr>) -> Arc<Context> {
@@ -102,6 +106,7 @@ impl TwoNetworks {
             ids: [BTreeSet::new(), BTreeSet::new()],
             bytes: BTreeMap::new(),
             datagrams: Vec::new(),
+            is_heard: false,
         };
         networks.drain(0);
         networks.run_for(SECOND * 5);
@@ -133,6 +138,10 @@ impl TwoNetworks {
             let association = self.ends[host].as_mut().unwrap();
             let Some(transmit) = association.poll_transmit(self.now, &mut datagram) else { break };
             assert_eq!(transmit.len, datagram.len());
+            if host == 1 && !self.is_heard {
+                // Nothing else is known to reach the client, perhaps behind a NAT.
+                assert_eq!(association.source(), Some(address(1, 0).ip()));
+            }
             let to = transmit.destination;
             *self.bytes.entry((host, to)).or_default() += datagram.len();
             self.datagrams.push(datagram.clone());
@@ -157,12 +166,14 @@ impl TwoNetworks {
             return;
         }
         let (now, bytes) = (self.now, BytesMut::from(&bytes[..]));
+        let path = Path { remote: from, local: (host == 1).then_some(to.ip()) };
         match &mut self.ends[host] {
             Some(association) => {
                 assert!(destination_id(&bytes).is_ok_and(|id| association.takes(id, from)));
-                let _dropped = association.handle_datagram(now, from, EcnCodepoint::NotCapable, bytes);
+                self.is_heard |= host == 1 && association.association().is_some();
+                let _dropped = association.handle_datagram(now, path, EcnCodepoint::NotCapable, bytes);
             }
-            None => match self.listener.handle_datagram(now, from, bytes, 0, &mut Vec::new()) {
+            None => match self.listener.handle_datagram(now, path, bytes, 0, &mut Vec::new()) {
                 Incoming::HalfOpen(association) => self.ends[host] = Some(*association),
                 other => panic!("{other:?}"),
             },
@@ -209,7 +220,8 @@ impl TwoNetworks {
     /// The server receives a datagram from anywhere.
     fn copy_from(&mut self, from: SocketAddr, datagram: &[u8]) {
         let server = self.ends[1].as_mut().unwrap();
-        let _dropped = server.handle_datagram(self.now, from, EcnCodepoint::NotCapable, BytesMut::from(datagram));
+        let path = Path { remote: from, local: Some(address(1, 0).ip()) };
+        let _dropped = server.handle_datagram(self.now, path, EcnCodepoint::NotCapable, BytesMut::from(datagram));
         self.drain(1);
     }
 
@@ -251,7 +263,7 @@ fn both_ends_use_both_addresses_with_connection_ids_and_names_that_do_not_link_t
 
 #[test]
 fn an_outage_of_three_seconds_costs_a_third_of_one() {
-    for (percent, delay_max) in [(0, 280), (5, 330)] {
+    for (percent, delay_max) in [(0, 280), (5, 340)] {
         let loss = Probability::from_percent(percent);
         let delays = (1..=5).map(|seed| {
             let mut networks = TwoNetworks::new(loss, seed);
@@ -368,6 +380,26 @@ fn victims_that_a_client_names_get_heartbeats_alone_and_few() {
         assert!(paths.iter().skip(1).all(|path| path.1 == PathState::Unconfirmed), "{paths:?}");
         assert!(networks.paths(0).len() == 1);
     }
+}
+
+#[test]
+fn another_port_of_an_address_that_has_not_answered_gets_nothing() {
+    let victim = SocketAddr::from(([203, 0, 113, 1], 4_242));
+    let hostile = multihomed(0, vec![address(0, 0).ip(), victim.ip()]);
+    let mut networks = TwoNetworks::between(&[hostile, multihomed(1, Vec::new())], Probability::ZERO, 6);
+    let named = SocketAddr::new(victim.ip(), 9_899);
+    assert_eq!(networks.paths(1)[1].0, named);
+    for number in 0..20 {
+        let seen = networks.datagrams.len();
+        networks.send(0, number);
+        for datagram in networks.datagrams.split_off(seen) {
+            networks.copy_from(victim, &datagram);
+        }
+        networks.run_for(INTERVAL);
+    }
+    networks.assert_all_delivered();
+    assert!(!networks.bytes.contains_key(&(1, victim)));
+    assert_eq!(networks.bytes[&(1, named)] % HEARTBEAT_BYTES, 0, "the address that was named gets no challenge");
 }
 
 #[test]
