@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_profile_and_congestion_control_that_can_be_chosen() {
+    fn the_help_names_every_profile_congestion_control_and_redundancy_that_can_be_chosen() {
         let profiles = one_of(festina::Profile::all());
         let published = one_of(festina_sctp::Profile::all());
         for (path, profiles) in
@@ -200,6 +200,7 @@ mod tests {
             let help = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(help.contains(profiles), "{help}");
             assert!(help.contains(&one_of(festina::CongestionControl::all())), "{help}");
+            assert!(path == "compare" || help.contains(&one_of(&festina::Redundancy::NAMED)), "{help}");
         }
     }
 

@@ -27,7 +27,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use festina::{
-    Association, ClosedReason, CongestionControl, ConnectOptions, Endpoint, Profile, ReceivedMessage, Transport,
+    Association, ClosedReason, CongestionControl, ConnectOptions, Endpoint, Profile, ReceivedMessage, Redundancy,
+    Transport,
 };
 
 use self::recording::{PcapArgs, Recording};
@@ -109,6 +110,9 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, value_name = "NAME", default_value_t = Transport::default().congestion())]
     #[arg(help = format!("Congestion control: {}", args::one_of(CongestionControl::all())))]
     congestion: CongestionControl,
+    #[arg(long, value_name = "NAME")]
+    #[arg(help = format!("Proactive copies or a code against loss: {}; without it as the profile does", args::one_of(&Redundancy::NAMED)))]
+    redundancy: Option<Redundancy>,
     /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
@@ -130,6 +134,10 @@ impl RecoveryArgs {
             .with_send_delay(self.send_delay)
             .with_peer_timeout(PEER_TIMEOUT)
             .with_packet_bytes_searched_max(self.packet_size_searched);
+        let transport = match self.redundancy {
+            Some(redundancy) => transport.with_redundancy(redundancy),
+            None => transport,
+        };
         match self.packet_size {
             Some(bytes) => transport.with_packet_bytes_max(bytes),
             None => transport,

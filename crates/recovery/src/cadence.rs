@@ -42,7 +42,7 @@ const ANSWERS_MIN: u8 = 4;
 /// Minimum time after a round trip during which an answer counts as one that was already on its way.
 const ANSWER_DELAY_MIN: Duration = Duration::from_millis(5);
 
-/// While packets are lost, one packet in this many requests its SACK in any case: only its round trip is known to
+/// While packets are lost or protected, one packet in this many requests its SACK in any case: only its round trip is known to
 /// exclude the SACK delay, and reveals a queue.
 const MEASURED_EVERY: u8 = 8;
 
@@ -134,10 +134,11 @@ impl Cadence {
         let pause = self.last_sent.map_or(Duration::MAX, |before| now.saturating_duration_since(before));
         // After a pause longer than expected, the next gap cannot be predicted.
         let gap = self.gap_expected().filter(|&gap| pause <= gap);
+        let is_protected = around.repaired_after.is_some();
+        if (is_protected || !around.is_lossless) && self.gaps.is_multiple_of(MEASURED_EVERY) {
+            return None;
+        }
         if !around.is_lossless {
-            if self.gaps.is_multiple_of(MEASURED_EVERY) {
-                return None;
-            }
             let repaired_early = around.repaired_after.zip(self.gap_longest());
             return gap.filter(|_| {
                 repaired_early.is_some_and(|(packets, gap)| gap.saturating_mul(packets.into()) <= srtt / 2)

@@ -128,7 +128,7 @@ mod tests {
     fn copies_in_the_end(jitter_ms: u64, lost_one_in: Option<u64>, mut random: impl FnMut() -> u64) -> u64 {
         const MESSAGES: u64 = 3_000;
         const STREAM: StreamShape = StreamShape { bursts_per_rtt: 10, chunk_bytes: 116 };
-        let (mut scheduler, mut losses) = (CopyScheduler::new(Redundancy::ADAPTIVE), PresumedLosses::default());
+        let (mut scheduler, mut losses) = (CopyScheduler::new(Redundancy::ADAPTIVE_COPIES), PresumedLosses::default());
         // When a duplicate of a message is reported.
         let (mut reports, mut copied, mut is_reordered) = (Vec::<(u64, u64)>::new(), 0, false);
         for number in 1..=MESSAGES {

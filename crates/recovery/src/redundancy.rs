@@ -103,10 +103,10 @@ impl Budget {
 }
 
 impl Redundancy {
-    /// Piggybacked copies as the measured loss requires: the default of the `festina` profile.
-    pub const ADAPTIVE: Self = Self::Adaptive(Budget::PIGGYBACK);
-    /// Piggybacked copies or the code, as the measured loss requires.
-    pub const ADAPTIVE_CODE: Self = Self::Adaptive(Budget::CODE);
+    /// Piggybacked copies or the code, as the measured loss requires: the default of the `festina` profile.
+    pub const ADAPTIVE: Self = Self::Adaptive(Budget::CODE);
+    /// Piggybacked copies as the measured loss requires.
+    pub const ADAPTIVE_COPIES: Self = Self::Adaptive(Budget::PIGGYBACK);
     /// Piggybacked and spaced copies as the measured loss requires.
     pub const ADAPTIVE_SPACED: Self = Self::Adaptive(Budget::SPACED);
     /// Piggybacked copies in every packet that has room.
@@ -116,15 +116,15 @@ impl Redundancy {
 
     /// All named variants.
     pub const NAMED: [Self; 6] =
-        [Self::Off, Self::ADAPTIVE, Self::ADAPTIVE_CODE, Self::ADAPTIVE_SPACED, Self::BUNDLED, Self::SPACED];
+        [Self::Off, Self::ADAPTIVE, Self::ADAPTIVE_COPIES, Self::ADAPTIVE_SPACED, Self::BUNDLED, Self::SPACED];
 
     /// Returns the name as used on a command line; budgets without a name have that of their kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Adaptive(Budget { copies: None, code: true, .. }) => "adaptive-code",
-            Self::Adaptive(Budget { copies: None, .. }) => "adaptive",
+            Self::Adaptive(Budget { copies: None, code: true, .. }) => "adaptive",
+            Self::Adaptive(Budget { copies: None, .. }) => "adaptive-copies",
             Self::Adaptive(_) => "adaptive-spaced",
             Self::Always(Budget { copies: None, .. }) => "bundled",
             Self::Always(_) => "spaced",

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
-use festina::{CongestionControl, Profile};
+use festina::{CongestionControl, Profile, Redundancy};
 
 use crate::output;
 
@@ -37,6 +37,7 @@ fn with_names(command: clap::Command) -> clap::Command {
             "profile" => Profile::all().iter().map(|profile| profile.name()).collect(),
             "profiles" => festina_sctp::Profile::all().iter().map(|profile| profile.name()).collect(),
             "congestion" => CongestionControl::all().iter().map(|control| control.name()).collect(),
+            "redundancy" => Redundancy::NAMED.iter().map(|redundancy| redundancy.name()).collect(),
             _ => return argument,
         };
         argument.value_parser(PossibleValuesParser::new(names))

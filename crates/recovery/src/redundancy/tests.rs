@@ -315,7 +315,7 @@ fn every_redundancy_is_found_by_its_name() {
     let error = "twice".parse::<Redundancy>().expect_err("no such redundancy");
     assert_eq!(
         error.to_string(),
-        "unknown redundancy \"twice\", expected one of: off, adaptive, adaptive-code, adaptive-spaced, bundled, spaced"
+        "unknown redundancy \"twice\", expected one of: off, adaptive, adaptive-copies, adaptive-spaced, bundled, spaced"
     );
 }
 

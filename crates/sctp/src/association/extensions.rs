@@ -168,7 +168,7 @@ impl core::fmt::Debug for Extensions {
 #[cfg(test)]
 mod tests {
     use festina_recovery::Profile;
-    use festina_recovery::redundancy::{Budget, Redundancy};
+    use festina_recovery::redundancy::Redundancy;
 
     use super::*;
     use crate::CongestionControl;
@@ -209,11 +209,12 @@ mod tests {
     fn private_extensions_are_announced_only_with_the_settings_that_use_them() {
         let private = [Extensions::SPARSE_SACK, Extensions::ENHANCED_FORWARD_TSN, Extensions::REPAIR];
         let mut config = Config::default();
+        config.mechanisms.redundancy = Redundancy::ADAPTIVE_COPIES;
         let announced = |config: &Config| private.map(|extension| Extensions::own(config).contains(extension));
         assert_eq!(announced(&config), [false; 3]);
-        config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
+        config.mechanisms.redundancy = Redundancy::ADAPTIVE;
         assert_eq!(announced(&config), [false, false, true]);
-        config.mechanisms = Profile::Festina.mechanisms();
+        config.mechanisms.redundancy = Redundancy::Off;
         config.sack.peer_batches = true;
         assert_eq!(announced(&config), [true, false, false]);
         for unpaced in [CongestionControl::Rfc9260, CongestionControl::Rfc4960] {

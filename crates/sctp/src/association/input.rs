@@ -111,7 +111,7 @@ impl Association {
             },
         };
         // A chunk that arrives may be the last that a sum was waiting for.
-        if self.peer.agreed.contains(Extensions::REPAIR) {
+        if arrival.had_data && self.peer.agreed.contains(Extensions::REPAIR) {
             self.handle_recovered(&mut arrival);
         }
         self.conclude(&arrival);

@@ -35,6 +35,8 @@ struct Packet {
     transmissions: u8,
     /// Number of later packets that carried a piggybacked copy; `None` if it was sent again in any other way.
     copies: Option<u8>,
+    /// Sent again once, or last as a probe: all but the first transmission left a round trip apart, and not shortly behind one another.
+    is_probed: bool,
     duplicates: u8,
 }
 
@@ -52,7 +54,8 @@ impl Packet {
 impl Arrivals {
     /// None at all.
     pub(crate) const NONE: Self = {
-        let packet = Packet { tsn: 0, sent_at: Instant::ZERO, transmissions: 0, copies: None, duplicates: 0 };
+        let packet =
+            Packet { tsn: 0, sent_at: Instant::ZERO, transmissions: 0, copies: None, is_probed: false, duplicates: 0 };
         Self { packets: [packet; PACKETS_MAX], count: 0, is_immediate: false }
     };
 
@@ -66,7 +69,8 @@ impl Arrivals {
         }
         let is_piggybacked = matches!(resent, None | Some(Transmission::Bundled | Transmission::ReportedBundled));
         let copies = is_piggybacked.then(|| transmissions.saturating_sub(1));
-        let packet = Packet { tsn, sent_at, transmissions, copies, duplicates: 0 };
+        let is_probed = transmissions == 2 || matches!(resent, Some(Transmission::Probe | Transmission::ProbedBundled));
+        let packet = Packet { tsn, sent_at, transmissions, copies, is_probed, duplicates: 0 };
         // Chunks that were first sent together are also piggybacked together.
         let last = self.count.checked_sub(1).and_then(|last| self.packets.get_mut(last));
         match last {
@@ -97,9 +101,15 @@ impl Arrivals {
     }
 
     /// Returns the packets that are presumed lost, each by the TSN of its last chunk, as far as can be known. `answers_earlier`: the acknowledgement
-    /// came too soon after the last transmission of the chunk with the highest TSN to be an answer to that. `carrier`: the first TSN of the packet that carried the only
+    /// came too soon after the last transmission of the chunk with the highest TSN to be an answer to that. `is_answered`: a transmission at this time
+    /// may be answered by now. `carrier`: the first TSN of the packet that carried the only
     /// copy of a chunk, if it was not the next packet.
-    pub(crate) fn lost(&self, answers_earlier: bool, carrier: impl Fn(u64) -> Option<u64>) -> LostPackets {
+    pub(crate) fn lost(
+        &self,
+        answers_earlier: bool,
+        is_answered: impl Fn(Instant) -> bool,
+        carrier: impl Fn(u64) -> Option<u64>,
+    ) -> LostPackets {
         let packets = self.packets.get(..self.count).unwrap_or_default();
         // Had the highest arrived as a piggybacked copy, a higher chunk would have arrived with it.
         let is_lost = |highest: &Packet| highest.copies.is_none() && highest.duplicates == 0 && !answers_earlier;
@@ -109,13 +119,14 @@ impl Arrivals {
             let has_arrived = match packet.copies {
                 _ if index + 1 == packets.len() => !is_lost(packet),
                 Some(copies) => {
+                    let copies = copies.saturating_sub(u8::from(!is_answered(packet.sent_at)));
                     let carried = |&&above: &&usize| match carrier(packet.tsn) {
                         Some(first_tsn) => is_first_chunk_of(packets, above, first_tsn),
                         None => above - index <= usize::from(copies),
                     };
                     usize::from(packet.duplicates) >= answered.iter().flatten().filter(carried).count()
                 }
-                None => packet.duplicates > 0,
+                None => packet.duplicates > 0 || packet.is_probed && !is_answered(packet.sent_at),
             };
             *lost = (!has_arrived).then(|| packet.presumed_loss());
             if index + 1 == packets.len() {
@@ -167,18 +178,22 @@ mod tests {
         arrivals
     }
 
+    fn lost(arrivals: &Arrivals) -> usize {
+        arrivals.lost(false, |_| true, |_| None).count()
+    }
+
     #[test]
     fn without_rides_there_is_nothing_to_find_out() {
-        assert_eq!(arrivals(&[true, true], 2, 0).lost(false, |_| None).count(), 0);
+        assert_eq!(lost(&arrivals(&[true, true], 2, 0)), 0);
     }
 
     #[test]
     fn a_lost_packet_is_found_though_the_next_one_brought_its_chunk() {
         for copies in 1..=3 {
-            assert_eq!(arrivals(&[true, true], 2, copies).lost(false, |_| None).count(), 0, "{copies}");
-            assert_eq!(arrivals(&[false, true], 2, copies).lost(false, |_| None).count(), 1, "{copies}");
-            assert_eq!(arrivals(&[false, true, true], 2, copies).lost(false, |_| None).count(), 1, "{copies}");
-            assert_eq!(arrivals(&[true, false, true], 2, copies).lost(false, |_| None).count(), 1, "{copies}");
+            assert_eq!(lost(&arrivals(&[true, true], 2, copies)), 0, "{copies}");
+            assert_eq!(lost(&arrivals(&[false, true], 2, copies)), 1, "{copies}");
+            assert_eq!(lost(&arrivals(&[false, true, true], 2, copies)), 1, "{copies}");
+            assert_eq!(lost(&arrivals(&[true, false, true], 2, copies)), 1, "{copies}");
         }
     }
 
@@ -189,7 +204,7 @@ mod tests {
             [0, newest].iter().for_each(|&nth| arrivals.acked(nth, &chunk(nth, 1)));
             (0..duplicates).for_each(|_| arrivals.duplicate(0));
             assert_eq!(
-                arrivals.lost(false, |tsn| Some(tsn + 4)).count(),
+                arrivals.lost(false, |_| true, |tsn| Some(tsn + 4)).count(),
                 lost,
                 "{duplicates} duplicates, with {newest}"
             );
@@ -199,10 +214,10 @@ mod tests {
     #[test]
     fn a_lost_sack_is_no_lost_packet() {
         for copies in 1..=3 {
-            assert_eq!(arrivals(&[true; 4], 2, copies).lost(false, |_| None).count(), 0, "{copies}");
-            assert_eq!(arrivals(&[true; 6], 2, copies).lost(false, |_| None).count(), 0, "{copies}");
+            assert_eq!(lost(&arrivals(&[true; 4], 2, copies)), 0, "{copies}");
+            assert_eq!(lost(&arrivals(&[true; 6], 2, copies)), 0, "{copies}");
             let asked = Arrivals { is_immediate: true, ..arrivals(&[true; 3], 1, copies) };
-            assert_eq!(asked.lost(false, |_| None).count(), 0, "{copies}");
+            assert_eq!(lost(&asked), 0, "{copies}");
         }
     }
 
@@ -211,9 +226,9 @@ mod tests {
         let mut arrivals = Arrivals::default();
         (0..3).for_each(|tsn| arrivals.acked(tsn, &chunk(0, 1)));
         arrivals.acked(3, &chunk(1, 1));
-        assert_eq!(arrivals.lost(false, |_| None).count(), 1);
+        assert_eq!(lost(&arrivals), 1);
         (0..3).for_each(|tsn| arrivals.duplicate(tsn));
-        assert_eq!(arrivals.lost(false, |_| None).count(), 0);
+        assert_eq!(lost(&arrivals), 0);
     }
 
     #[test]
@@ -221,9 +236,29 @@ mod tests {
         let probed = Chunk { transmissions: 2, resent: Some(Transmission::Probe), ..Chunk::for_test(at(5)) };
         let mut arrivals = Arrivals::default();
         arrivals.acked(1, &probed);
-        assert_eq!((arrivals.lost(false, |_| None).count(), arrivals.lost(true, |_| None).count()), (1, 0));
+        assert_eq!((lost(&arrivals), arrivals.lost(true, |_| true, |_| None).count()), (1, 0));
         arrivals.duplicate(1);
-        assert_eq!(arrivals.lost(false, |_| None).count(), 0);
+        assert_eq!(lost(&arrivals), 0);
+    }
+
+    #[test]
+    fn a_transmission_that_cannot_be_answered_yet_is_not_expected_to_show() {
+        for (transmissions, resent, duplicates) in [(2, Transmission::Probe, 0), (3, Transmission::Bundled, 1)] {
+            let mut arrivals = Arrivals::default();
+            let first = Chunk { transmissions, resent: Some(resent), ..Chunk::for_test(at(5)) };
+            arrivals.acked(1, &first);
+            arrivals.acked(2, &chunk(2, 0));
+            arrivals.acked(3, &chunk(3, 0));
+            (0..duplicates).for_each(|_| arrivals.duplicate(1));
+            let of = |is_answered: bool| arrivals.lost(false, |_| is_answered, |_| None).count();
+            assert_eq!((of(true), of(false)), (1, 0), "{resent:?}");
+        }
+        // Its first retransmission may be answered.
+        let repeated = Chunk { transmissions: 3, resent: Some(Transmission::Repeated), ..Chunk::for_test(at(5)) };
+        let mut arrivals = Arrivals::default();
+        arrivals.acked(1, &repeated);
+        arrivals.acked(2, &chunk(2, 0));
+        assert_eq!(arrivals.lost(false, |_| false, |_| None).count(), 1);
     }
 
     proptest! {
@@ -232,7 +267,7 @@ mod tests {
             // More losses in a row than copies leave a gap, and no cumulative acknowledgement.
             let (first, second) = (first.min(copies.into()), second.min(copies.into()));
             let arrived = [vec![false; first], vec![true], vec![false; second], vec![true]].concat();
-            prop_assert_eq!(arrivals(&arrived, 2, copies).lost(false, |_| None).count(), first + second);
+            prop_assert_eq!(lost(&arrivals(&arrived, 2, copies)), first + second);
         }
     }
 }

@@ -67,6 +67,8 @@ pub(crate) enum Transmission {
     Bundled,
     /// As `Bundled`, of a chunk that was reported missing, but not often enough.
     ReportedBundled,
+    /// As `Bundled`, of a chunk that a probe has repeated, so that no later packet has to show that it arrived.
+    ProbedBundled,
     /// Redundancy in a packet of its own.
     Copy,
     /// The same, shortly behind a retransmission.
@@ -79,7 +81,7 @@ impl Transmission {
         match self {
             Self::Repair(cause) => cause,
             Self::Probe | Self::TailProbe => RetransmissionCause::Probe,
-            Self::Bundled => RetransmissionCause::Bundled,
+            Self::Bundled | Self::ProbedBundled => RetransmissionCause::Bundled,
             Self::ReportedBundled => RetransmissionCause::ReportedBundled,
             Self::Copy | Self::Repeated => RetransmissionCause::Copy,
         }

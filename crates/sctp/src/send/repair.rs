@@ -53,7 +53,7 @@ use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
 pub(super) use bundling::Bundling;
-use expiry::Timers;
+use expiry::LossTimers;
 pub(crate) use expiry::{FlightAgain, TimerExpiry};
 pub(super) use order::{NewData, Order, Purpose};
 pub(super) use round_trip::Again;
@@ -81,7 +81,7 @@ pub(super) struct Repair {
     rtt: RttEstimator,
     series: ExpirySeries,
     round_trip: RoundTrip,
-    timers: Timers,
+    timers: LossTimers,
     owed: Owed,
     recovery: FastRecovery,
     /// Acknowledgements answer packets on this path, and not those that left by another in its place.
@@ -115,7 +115,7 @@ impl Repair {
             rtt: RttEstimator::new(config.timers.rto_initial),
             series: ExpirySeries::default(),
             round_trip: RoundTrip::default(),
-            timers: Timers::default(),
+            timers: LossTimers::default(),
             owed: Owed::default(),
             recovery: FastRecovery::default(),
             measures: true,
@@ -386,7 +386,7 @@ impl Repair {
         let free = room_bytes.saturating_sub(flight.ledger.lost().bytes);
         match order.purpose {
             Purpose::Probe => Bundling::Probe {
-                timeout: rules.probe.timeout(&self.rtt).map(|timeout| timeout + self.sums_lateness()),
+                timeout: rules.probe.timeout(&self.rtt).map(|timeout| timeout + self.probe_delay(timeout)),
                 silent: self.timers.silent_since().is_some(),
             },
             Purpose::Copy(copy) => Bundling::Copy(copy),

@@ -229,7 +229,7 @@ fn both_ends_confirm_both_addresses_and_report_it() {
 
 #[test]
 fn an_outage_of_three_seconds_costs_two_by_the_standard_and_a_third_of_one_with_quick_failover() {
-    for (percent, standard_max, rfc7829_max, festina_max) in [(0, 2_350, 1_050, 280), (5, 2_350, 1_300, 330)] {
+    for (percent, standard_max, rfc7829_max, festina_max) in [(0, 2_350, 1_050, 280), (5, 2_350, 1_300, 380)] {
         let rfc9260 = Config::published(Profile::Rfc9260);
         let by_standard = delays(&rfc9260, &standard(), percent);
         let suspected = delays(&rfc9260, &Multihoming::default(), percent);

@@ -143,7 +143,7 @@ pub(crate) fn mechanisms(random: &mut RandomStream) -> Mechanisms {
     }
     // A code needs two ends that know it.
     let codes = random.below(2) == 0;
-    mechanisms.redundancy = if codes { Redundancy::ADAPTIVE_CODE } else { pick(random, &Redundancy::NAMED) };
+    mechanisms.redundancy = if codes { Redundancy::ADAPTIVE } else { pick(random, &Redundancy::NAMED) };
     mechanisms
 }
 

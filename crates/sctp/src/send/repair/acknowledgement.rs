@@ -212,7 +212,8 @@ impl Repair {
             });
         let (srtt, patience) = (rtt.srtt(), self.patience(now));
         let carrier = |tsn| self.redundancy.as_ref().and_then(|redundancy| redundancy.carrier(tsn));
-        let presumed = credit.arrivals.lost(is_answer_to_earlier, carrier);
+        let is_answered = |sent_at| !answers_earlier(now, sent_at, rtt.rtt_min());
+        let presumed = credit.arrivals.lost(is_answer_to_earlier, is_answered, carrier);
         let mut lost = presumed.clone().map(|loss| loss.number).max();
         if let Some(redundancy) = self.redundancy.as_mut().filter(|_| self.book.is_thin()) {
             lost = redundancy.acknowledged(now, credit.acked_chunks, presumed, patience, srtt);
@@ -260,6 +261,7 @@ impl Repair {
     /// A round-trip time was measured.
     pub(in crate::send) fn on_round_trip(&mut self, now: Instant, path: PathId, rtt: Duration, events: &mut Events) {
         self.measured(rtt);
+        self.redundancy.iter_mut().for_each(|redundancy| redundancy.timed());
         events.push_message_event(|| {
             let srtt = self.rtt.srtt().unwrap_or(rtt);
             Event::Protocol(ProtocolEvent::RoundTripMeasured { path, at: now, rtt, srtt, rto: self.rto() })

@@ -53,7 +53,11 @@ impl Bundling {
         now: Instant,
         is_worth_it: impl FnOnce() -> bool,
     ) -> Option<Transmission> {
-        let bundled = if chunk.miss_indications > 0 { Transmission::ReportedBundled } else { Transmission::Bundled };
+        let bundled = match chunk.resent {
+            _ if chunk.miss_indications > 0 => Transmission::ReportedBundled,
+            Some(Transmission::Probe | Transmission::ProbedBundled) => Transmission::ProbedBundled,
+            _ => Transmission::Bundled,
+        };
         match self {
             Self::None => None,
             Self::Probe { timeout, silent } => {

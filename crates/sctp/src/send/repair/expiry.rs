@@ -29,7 +29,7 @@ pub(crate) enum FlightAgain {
 
 /// The retransmission timer of the outstanding chunks.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(super) struct LossTimers {
     /// T3-rtx, if it runs.
     t3: Option<Running>,
     /// When the last probe left, if nothing was acknowledged since.
@@ -44,7 +44,7 @@ pub(super) struct Running {
     pub(super) expires: Instant,
 }
 
-impl Timers {
+impl LossTimers {
     /// T3-rtx, if it runs.
     pub(super) fn t3(&self) -> Option<Running> {
         self.t3
@@ -323,8 +323,8 @@ impl Repair {
         let delay_max = self.redundancy.as_ref().map_or(Duration::ZERO, |redundancy| redundancy.sack_delay_max());
         let oldest = answered_from(flight.ledger.iter_on(limits.id), delay_max, timeout).unwrap_or_default();
         match self.timers.silent_since() {
-            // A sum may yet repair it.
-            None => oldest + self.sums_lateness(),
+            // A sum may yet repair it, or probes were needless.
+            None => oldest + self.probe_delay(timeout),
             // Without an answer to the last probe no sum helps.
             Some(probed_at) => oldest.max(probed_at),
         }

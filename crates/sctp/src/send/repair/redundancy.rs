@@ -38,6 +38,11 @@ const FAR_COPIES_MAX: usize = 64;
 /// SRTT above its smallest value by less than this is no queue.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
+/// Needless probes that lengthen the wait for the next one, and packets of new data per round trip from which on they do: with fewer, each SACK that
+/// is lost makes a probe needless, and the next loss must not wait for that.
+const NEEDLESS_PROBES_MAX: u8 = 8;
+const DENSE_BURSTS_PER_RTT_MIN: u32 = 3;
+
 /// Maximum unspent bytes of piggybacked copies, so that savings from a time without loss do not become a burst.
 const PIGGYBACK_BYTES_SAVED_MAX: usize = 4_096;
 
@@ -62,6 +67,8 @@ pub(super) struct RedundancyAccount {
     srtt_min: WindowedMin,
     /// RTT samples whose SACK was not delayed: they show a queue, but no delay of the peer.
     undelayed: RttEstimator,
+    /// Reports since the last RTT sample that a probe was needless.
+    needless_probes: u8,
     /// All DATA that leaves, copies included.
     wire: RateMeter,
     /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
@@ -135,6 +142,7 @@ impl RedundancyAccount {
             presumed_losses: PresumedLosses::default(),
             srtt_min: WindowedMin::new(SRTT_MIN_WINDOW),
             undelayed: RttEstimator::new(Duration::ZERO),
+            needless_probes: 0,
             wire: RateMeter::new(),
             planned: VecDeque::new(),
             due: None,
@@ -166,6 +174,11 @@ impl RedundancyAccount {
         self.undelayed.sample(rtt);
         self.scheduler.round_trip(now, rtt);
         self.srtt_min.sample(now, self.undelayed.srtt().unwrap_or(rtt));
+    }
+
+    /// A round trip was measured, with the delay of its SACK if it had one.
+    pub(super) fn timed(&mut self) {
+        self.needless_probes = 0;
     }
 
     /// Returns whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the minimum round trip,
@@ -295,6 +308,13 @@ impl RedundancyAccount {
         self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.lateness())
     }
 
+    /// By how much probes are to wait longer than their `timeout`: half of it for each that was needless since a round trip was measured. In a queue that
+    /// grows they would fill the link, and leave no chunk sent once that could be timed.
+    pub(super) fn probe_delay(&self, timeout: Duration, srtt: Duration) -> Duration {
+        let is_dense = self.cadence.bursts_per_rtt(srtt) >= DENSE_BURSTS_PER_RTT_MIN;
+        if is_dense { timeout * self.needless_probes.into() / 2 } else { Duration::ZERO }
+    }
+
     /// The code that protects the stream now, and the encoder.
     fn coding(&mut self, now: Instant, srtt: Duration) -> Option<(Code, &mut Coding)> {
         self.coding.as_ref()?;
@@ -361,6 +381,7 @@ impl RedundancyAccount {
 
     /// A probe asked for a SACK that was only late.
     pub(super) fn probed_needlessly(&mut self) {
+        self.needless_probes = (self.needless_probes + 1).min(NEEDLESS_PROBES_MAX);
         self.cadence.was_wrong();
     }
 

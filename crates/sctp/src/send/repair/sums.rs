@@ -64,10 +64,11 @@ impl Repair {
         redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_take())
     }
 
-    /// By how much the acknowledgement of a chunk that a sum repaired may be late.
-    pub(in crate::send) fn sums_lateness(&self) -> Duration {
-        let redundancy = self.redundancy.as_ref().filter(|redundancy| redundancy.codes && self.is_thin());
-        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_lateness())
+    /// By how much a probe is to wait longer than its `timeout`: a sum may repair the chunk until then, or acknowledgements are only late.
+    pub(in crate::send) fn probe_delay(&self, timeout: Duration) -> Duration {
+        let Some(redundancy) = self.redundancy.as_ref().filter(|_| self.is_thin()) else { return Duration::ZERO };
+        let sums = if redundancy.codes { redundancy.sums_lateness() } else { Duration::ZERO };
+        sums + redundancy.probe_delay(timeout, self.rtt.srtt().unwrap_or_default())
     }
 }
 

@@ -4,7 +4,7 @@ mod cost;
 mod sums;
 
 use festina_code::Encoder;
-use festina_recovery::redundancy::{Budget, Redundancy};
+use festina_recovery::redundancy::Redundancy;
 use festina_sctp::{Config, Extensions, Profile};
 
 use super::{
@@ -21,7 +21,7 @@ const UBE: u8 = 7;
 /// The settings of the other tests, with the code allowed.
 fn coding() -> Config {
     let mut config = config();
-    config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
+    config.mechanisms.redundancy = Redundancy::ADAPTIVE;
     config
 }
 

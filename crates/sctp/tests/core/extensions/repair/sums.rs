@@ -12,13 +12,13 @@ use crate::pair::Pair;
 const INTERVAL: Duration = Duration::from_millis(20);
 
 fn coding() -> Config {
-    let mut config = copying();
-    config.mechanisms.redundancy = Redundancy::ADAPTIVE_CODE;
-    config
+    Config::published(Profile::Festina)
 }
 
 fn copying() -> Config {
-    Config::published(Profile::Festina)
+    let mut config = coding();
+    config.mechanisms.redundancy = Redundancy::ADAPTIVE_COPIES;
+    config
 }
 
 /// A path of 100 ms with independent losses, and hosts with these settings.
@@ -75,8 +75,8 @@ fn a_lossy_thin_stream_is_protected_by_sums_and_all_of_it_arrives_in_order() {
         assert_eq!(numbers(&pair), (0..3_000).collect::<Vec<_>>());
         let (sums, stats) = (sums(&pair).len(), pair.hosts[0].association().stats().sent);
         assert!(sums > 1_000, "{percent} %: {sums} sums");
-        // Around 3 to 4 % the rule takes copies, and the estimate of 5 % strays into that.
-        let max = if percent == 5 { 2_000 } else { 1_500 };
+        // Around 3 to 4 % the rule takes copies, and the estimate of 5 % strays into that. Copies alone would be 7,000.
+        let max = if percent == 5 { 3_500 } else { 1_500 };
         assert!(stats.retransmitted.total() < max, "{percent} %: {:?}", stats.retransmitted);
     }
 }
@@ -217,12 +217,12 @@ fn with_outages(config: &Config, lost: &[(u64, u64)], interval: Duration, count:
     (arrived, pair.hosts[0].kept.iter().flatten().map(|(at, _)| since_begin(*at)).collect())
 }
 
-/// Two losses begin the code while a third lost chunk is in flight, which is in no sum.
+/// The first loss begins the code while the third lost chunk is in flight, which is in no sum.
 #[test]
 fn a_chunk_that_is_in_flight_when_the_code_begins_arrives_as_soon_as_with_copies() {
-    let lost = [(995, 1_005), (1_055, 1_065), (1_135, 1_145)];
+    let lost = [(995, 1_005), (1_055, 1_065), (1_175, 1_185)];
     let [coded, copied] =
-        [coding(), copying()].map(|config| with_outages(&config, &lost, Duration::from_millis(10), 300).0[114] - 1_140);
+        [coding(), copying()].map(|config| with_outages(&config, &lost, Duration::from_millis(10), 300).0[118] - 1_180);
     assert!(coded <= copied && copied < 100, "{coded} ms with the code, {copied} ms with copies");
 }
 
