@@ -299,7 +299,7 @@ impl SecureAssociation {
     /// the path of the core that may lead there now, and the bytes of chunks that may be sent there behind the challenge.
     ///
     /// An address that the client has not named may take the place of the first path's. A client that has named several may use another port at each
-    /// that is confirmed: nobody has shown that packets to one that is not are welcome.
+    /// that is confirmed, since packets to one that is not may be unwanted.
     fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<(PathId, u16)> {
         let (id, from) = self.arrival(from);
         let (_, home) = self.arrival(self.path());

@@ -72,7 +72,8 @@ async fn another_collector_takes_the_place_of_one_that_is_gone_until_that_is_bac
     let last = relay.stop(PATIENCE).await;
     assert!(last.adds_up() && last.spooled == 0, "{last:?}");
     let delivered = last.paths.collectors[1].delivered;
-    assert!((100..=200).contains(&delivered), "{last:?}");
+    // Fresh lines of the first hundred may still be under way when their collector ends.
+    assert!((100..=300).contains(&delivered), "{last:?}");
     let line =
         format!("festina_syslog_to_collector_delivered_lines_total{{collector=\"{}\"}} {delivered}\n", addresses[1]);
     assert!(last.prometheus().contains(&line), "{}", last.prometheus());
