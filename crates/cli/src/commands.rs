@@ -22,13 +22,14 @@ pub(crate) mod tunnel;
 #[cfg(feature = "web")]
 pub(crate) mod web;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use festina::{
-    Association, ClosedReason, CongestionControl, ConnectOptions, Endpoint, Profile, ReceivedMessage, Redundancy,
-    Transport,
+    Association, ClosedReason, CongestionControl, ConnectOptions, Endpoint, PathPolicy, Profile, ReceivedMessage,
+    Redundancy, ServerConfig, Transport,
 };
 
 use self::recording::{PcapArgs, Recording};
@@ -113,6 +114,9 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, value_name = "NAME")]
     #[arg(help = format!("Proactive copies or a code against loss: {}; without it as the profile does", args::one_of(&Redundancy::NAMED)))]
     redundancy: Option<Redundancy>,
+    #[arg(long, value_name = "NAME", default_value_t = PathPolicy::default())]
+    #[arg(help = format!("What several paths carry while all of them answer: {}", args::one_of(&PathPolicy::ALL)))]
+    path_policy: PathPolicy,
     /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
@@ -133,6 +137,8 @@ impl RecoveryArgs {
             .with_congestion(self.congestion)
             .with_send_delay(self.send_delay)
             .with_peer_timeout(PEER_TIMEOUT)
+            .with_paths_max(PATHS_MAX)
+            .with_path_policy(self.path_policy)
             .with_packet_bytes_searched_max(self.packet_size_searched);
         let transport = match self.redundancy {
             Some(redundancy) => transport.with_redundancy(redundancy),
@@ -198,6 +204,28 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
     }
 }
 
+/// The addresses of a client.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ViaArgs {
+    /// The own address to send from, instead of any; if repeated, the first one connects, and the peer learns all
+    #[arg(long, value_name = "ADDRESS")]
+    via: Vec<IpAddr>,
+}
+
+/// Further addresses of a server.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AlsoArgs {
+    /// Another address to listen on, with the same port, which peers learn; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    also: Vec<IpAddr>,
+}
+
+impl AlsoArgs {
+    fn named(&self, config: ServerConfig) -> ServerConfig {
+        config.with_other_addresses(self.also.iter().copied())
+    }
+}
+
 /// The peer and how to reach it.
 #[derive(Debug, Args)]
 pub(crate) struct PeerArgs {
@@ -208,9 +236,8 @@ pub(crate) struct PeerArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// The own address to send from, instead of any; if repeated, the first one connects, and the peer learns all
-    #[arg(long, value_name = "ADDRESS")]
-    via: Vec<std::net::IpAddr>,
+    #[command(flatten)]
+    own: ViaArgs,
     #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
@@ -225,21 +252,13 @@ pub(crate) struct PeerArgs {
 impl PeerArgs {
     /// Connects to the peer from an endpoint of its own. The caller must finish the recording.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
-        self.connect_with(|transport| transport.with_message_events(message_events)).await
-    }
-
-    /// As [`connect`](Self::connect), with other settings.
-    async fn connect_with(
-        &self,
-        change: impl FnOnce(Transport) -> Transport,
-    ) -> Result<(Endpoint, Association, Recording)> {
         let recording = self.pcap.begin()?;
         let addresses = self.address.resolve_all().await?;
-        let transport = change(self.recovery.transport());
+        let transport = self.recovery.transport().with_message_events(message_events);
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
         let mut client = self.trust.client(transport, options, &self.address)?;
         client.config = recording.with_secrets_of_client(client.config);
-        let dialer = Dialer::new(client).via(&self.via);
+        let dialer = Dialer::new(client).via(&self.own.via);
         let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
         match dialled {
             Ok((endpoint, association)) => Ok((endpoint, association, recording)),

@@ -114,7 +114,7 @@ pub use festina_sctp::{
     Direction, Duplicate, Event, Expiry, Message, MessageId, MultihomingError, PathId, PathPolicy, PathState,
     PathStats, PathStatus, PeerRestart, Ports, ProtocolEvent, Rates, ReConfigResult, ReceivedMessage, ReceivedStats,
     ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy, SendError, SendErrorKind, SentStats,
-    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
+    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl, UnknownPathPolicy,
 };
 pub use festina_units::{Duration, EcnCodepoint, Instant};
 

@@ -39,7 +39,7 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 
 pub use context::{Context, Ports};
 pub use extensions::Extensions;
-pub use homes::{Multihoming, MultihomingError, PathPolicy};
+pub use homes::{Multihoming, MultihomingError, PathPolicy, UnknownPathPolicy};
 pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
 pub use multihoming::PathStatus;

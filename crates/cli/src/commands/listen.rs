@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::audience::{Audience, Lines};
 use super::recording::PcapArgs;
 use super::send::BLOCK_BYTES_MAX;
-use super::{GOODBYE_MAX, PATHS_MAX, RecoveryArgs, message_bytes_max, next_message};
+use super::{AlsoArgs, GOODBYE_MAX, RecoveryArgs, message_bytes_max, next_message};
 use crate::address::{self, HostPort};
 use crate::keys::IdentityArgs;
 use crate::output::Format;
@@ -42,9 +42,8 @@ characters are escaped. Typed lines go to every peer. A peer that is too slow mi
 pub(crate) struct ListenArgs {
     /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port, by default 9899
     address: HostPort,
-    /// Another address to listen on, with the same port, which peers learn; may be repeated
-    #[arg(long, value_name = "ADDRESS")]
-    also: Vec<std::net::IpAddr>,
+    #[command(flatten)]
+    others: AlsoArgs,
     /// The SCTP port to accept associations on
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -114,9 +113,8 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let recording = arguments.pcap.begin()?;
-    let (config, fingerprint) =
-        arguments.identity.of_server(arguments.recovery.transport().with_paths_max(PATHS_MAX))?;
-    let config = config.with_other_addresses(arguments.also.iter().copied());
+    let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.transport())?;
+    let config = arguments.others.named(config);
     let endpoint = address::bind_to_listen(&arguments.address, recording.with_secrets_of_server(config)).await?;
     recording.watch(&endpoint);
     let typed = arguments.typed()?;

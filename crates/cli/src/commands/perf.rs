@@ -19,8 +19,8 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use festina::ConnectOptions;
 
-use super::RecoveryArgs;
 use super::recording::PcapArgs;
+use super::{AlsoArgs, RecoveryArgs, ViaArgs};
 use crate::address::{self, HostPort};
 use crate::args;
 use crate::keys::ServerTrustArgs;
@@ -47,14 +47,18 @@ load. The grade depends on how much the load adds to the median: A+ below 5 ms, 
 #[command(after_help = EXAMPLES, group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
 pub(crate) struct PerfArgs {
     /// Wait for clients and serve their requests
-    #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle", "fingerprint", "ca"])]
+    #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle", "fingerprint", "ca", "via"])]
     server: bool,
     /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 by default
-    #[arg(short, long, value_name = "HOST:PORT", value_parser = address::peer)]
+    #[arg(short, long, value_name = "HOST:PORT", value_parser = address::peer, conflicts_with = "also")]
     client: Option<HostPort>,
     /// Where the server listens: ADDRESS:PORT, or :PORT for every address
     #[arg(short = 'B', long, value_name = "ADDRESS:PORT", default_value = ":9899", conflicts_with = "client")]
     bind: HostPort,
+    #[command(flatten)]
+    others: AlsoArgs,
+    #[command(flatten)]
+    own: ViaArgs,
     /// Exit when the first client has left
     #[arg(short = '1', long, conflicts_with = "client")]
     one_off: bool,
@@ -108,6 +112,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let Some(host) = &arguments.client else {
         let (config, fingerprint) = arguments.endpoint.trust.identity().of_server(transport)?;
         let recording = arguments.endpoint.pcap.begin()?;
+        let config = arguments.others.named(config);
         let security = (recording.with_secrets_of_server(config), fingerprint);
         let served = serve::run(&arguments.bind, security, arguments.one_off, &recording).await;
         recording.finish()?;
@@ -128,7 +133,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     };
     let recording = arguments.endpoint.pcap.begin()?;
     client.config = recording.with_secrets_of_client(client.config);
-    let measured = measure::run(&plan, addresses, client, &recording).await;
+    let measured = measure::run(&plan, addresses, (client, arguments.own), &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
     report::print(&plan, &result, arguments.json).await?;

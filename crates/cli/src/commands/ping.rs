@@ -12,7 +12,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use clap::Args;
 use festina::{
     Association, ClosedReason, Event, Message, MessageId, PathState, PathStats, PathStatus, ProtocolEvent, SendError,
-    SendErrorKind, Stats, Transport,
+    SendErrorKind, Stats,
 };
 use festina_models::statistics::DelayStatistics;
 use festina_units::duration;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::slowest::{Repairs, SlowMessage, Slowest};
-use super::{PATHS_MAX, PeerArgs, next_message, say_goodbye};
+use super::{PeerArgs, next_message, say_goodbye};
 use crate::{args, output, signal};
 
 /// How long nothing may come back before a notice.
@@ -57,7 +57,7 @@ pub(crate) struct PingArgs {
     /// Measure until the peer's acknowledgement instead of its echo, so that the peer need not echo
     #[arg(long)]
     ack: bool,
-    /// Use all addresses of the peer, and print the state of the path to each at the end
+    /// Print the state of the path to each address of the peer at the end
     #[arg(long)]
     paths: bool,
     /// Print nothing but the summary
@@ -70,11 +70,7 @@ pub(crate) struct PingArgs {
 
 /// Sends messages and measures until the count is reached, the peer leaves or the user has enough; then sums up.
 pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
-    let change = |transport: Transport| {
-        let transport = transport.with_message_events(arguments.ack || arguments.json);
-        if arguments.paths { transport.with_paths_max(PATHS_MAX) } else { transport }
-    };
-    let (endpoint, association, recording) = arguments.peer.connect_with(change).await?;
+    let (endpoint, association, recording) = arguments.peer.connect(arguments.ack || arguments.json).await?;
     let mut ping = Ping {
         association: association.clone(),
         remote: association.remote_addr(),

@@ -15,7 +15,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use festina::{Association, ConnectOptions, Message, PeerRestart, StreamScheduler, Transport};
 
-use super::{RecoveryArgs, say_goodbye};
+use super::{AlsoArgs, RecoveryArgs, ViaArgs, say_goodbye};
 use crate::address::{self, HostPort};
 use crate::args;
 use crate::dial::Dialer;
@@ -60,6 +60,8 @@ pub(crate) struct EntranceArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]
+    own: ViaArgs,
+    #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
     trust: ServerTrustArgs,
@@ -97,6 +99,8 @@ pub(crate) struct ExitArgs {
     /// Where tunnels end: ADDRESS:PORT, or :PORT for every address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = ":9899")]
     listen: HostPort,
+    #[command(flatten)]
+    others: AlsoArgs,
     /// The server to which programs connect
     #[arg(long, value_name = "HOST:PORT", value_parser = address::peer)]
     to: HostPort,
@@ -167,7 +171,7 @@ impl Way {
         // Datagrams have no use for interleaving, which costs 4 bytes per packet.
         let transport = tunnelling(arguments.recovery.transport()).with_interleaving(kind == Kind::Tcp);
         let client = arguments.trust.client(transport, options, &to)?;
-        Ok(Self { kind, dialer: Dialer::new(client), to, timeout })
+        Ok(Self { kind, dialer: Dialer::new(client).via(&arguments.own.via), to, timeout })
     }
 
     /// Makes an association with the exit, at the first of its addresses that answers, and states its purpose.

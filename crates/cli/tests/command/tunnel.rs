@@ -62,6 +62,31 @@ fn datagrams_of_several_programs_reach_the_server_and_their_answers_the_right_on
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_tunnel_has_a_path_over_each_network() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    server.set_read_timeout(Some(PATIENCE)).expect("set");
+    let exit = ["tunnel", "exit", "--plain", "--listen", "127.0.0.1:0", "--also", "127.0.0.2", "--to"];
+    let to = server.local_addr().expect("bound").to_string();
+    let (_exit, exit) = Running::start_server(&[&exit[..], &[&to]].concat(), "tunnels to ", " lead to");
+    let entrance = ["-v", "tunnel", "udp", "--plain", "--listen", "127.0.0.1:0", "--to", &exit];
+    let own = ["--via", "127.0.0.1", "--via", "127.0.0.2", "--path-policy", "copies"];
+    let mut entrance = Running::start(festina(&[&entrance[..], &own].concat()));
+    let (mut address, mut is_confirmed) = (None, false);
+    while address.is_none() || !is_confirmed {
+        let line = entrance.stderr_line();
+        is_confirmed |= line.contains("path confirmed") && line.contains("remote=127.0.0.2");
+        address = line.split_once(" leads to").map(|(address, _)| address.to_owned()).or(address);
+    }
+    let address = address.expect("the entrance listens");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    client.send_to(b"question", &address).expect("sent");
+    let (_, from) = server.recv_from(&mut [0; 100]).expect("a datagram in time");
+    server.send_to(b"answer", from).expect("sent");
+    assert_ne!(client.recv(&mut [0; 100]).expect("an answer"), 0);
+}
+
+#[test]
 fn a_connection_carries_all_bytes_both_ways_and_each_side_ends_on_its_own() {
     let server = TcpListener::bind("127.0.0.1:0").expect("bound");
     let (_exit, _entrance, address) = tunnel("tcp", &server.local_addr().expect("bound").to_string());

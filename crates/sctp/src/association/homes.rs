@@ -1,6 +1,8 @@
 //! The addresses of this endpoint, and the settings of several paths.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use thiserror::Error;
 
@@ -49,6 +51,43 @@ pub enum PathPolicy {
     Copies,
     /// As [`Copies`](Self::Copies), for any round trip and for all streams.
     Both,
+}
+
+impl PathPolicy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::PrimaryOnly, Self::Repairs, Self::Copies, Self::Both];
+
+    /// Returns its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PrimaryOnly => "primary",
+            Self::Repairs => "repairs",
+            Self::Copies => "copies",
+            Self::Both => "both",
+        }
+    }
+}
+
+impl fmt::Display for PathPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PathPolicy {
+    type Err = UnknownPathPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPathPolicy> {
+        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
+        found.ok_or_else(|| UnknownPathPolicy { text: text.to_owned() })
+    }
+}
+
+/// Caller: text that is not the name of a [`PathPolicy`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown path policy {text:?}, expected one of: primary, repairs, copies, both")]
+pub struct UnknownPathPolicy {
+    text: String,
 }
 
 impl Default for Multihoming {

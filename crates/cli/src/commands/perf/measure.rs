@@ -16,7 +16,7 @@ use super::plan::{Measured, Plan, THIN_BYTES, THIN_INTERVAL};
 use super::report;
 use super::tally::{Phase, Tally};
 use crate::commands::recording::Recording;
-use crate::commands::{next_message, say_goodbye};
+use crate::commands::{ViaArgs, next_message, say_goodbye};
 use crate::dial::Dialer;
 use crate::{keys, output, signal};
 
@@ -29,11 +29,11 @@ const DOWNLOAD_MARGIN: Duration = Duration::from_secs(5);
 pub(super) async fn run(
     plan: &Plan,
     addresses: Vec<SocketAddr>,
-    client: keys::Client,
+    (client, own): (keys::Client, ViaArgs),
     recording: &Recording,
 ) -> Result<Measured> {
     let tally = Arc::new(Tally::default());
-    let ways = Ways { addresses, client, recording, endpoints: Vec::new() };
+    let ways = Ways { addresses, client, own, recording, endpoints: Vec::new() };
     let mut client = Client { plan, ways, tally, thin: None, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
     let mut began_at = None;
     let (ended, patience) = tokio::select! {
@@ -66,13 +66,14 @@ struct Ways<'a> {
     /// The server's; from the first association on the one that has answered.
     addresses: Vec<SocketAddr>,
     client: keys::Client,
+    own: ViaArgs,
     recording: &'a Recording,
     endpoints: Vec<Endpoint>,
 }
 
 impl Ways<'_> {
     async fn connect(&mut self) -> Result<Association> {
-        let dialer = Dialer::new(self.client.clone());
+        let dialer = Dialer::new(self.client.clone()).via(&self.own.via);
         let dialled = dialer.connect(&self.addresses, |endpoint| self.recording.watch(endpoint)).await;
         self.endpoints.extend(dialer.endpoints().cloned());
         let (_, association) = dialled?;

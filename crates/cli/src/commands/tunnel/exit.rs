@@ -27,6 +27,7 @@ const RECEPTION: Reception<Kind> = Reception {
 pub(super) async fn run(arguments: ExitArgs) -> Result<()> {
     let mut interruption = pin!(signal::interruption());
     let (config, fingerprint) = arguments.admission.of_server(tunnelling(arguments.recovery.transport()))?;
+    let config = arguments.others.named(config);
     // At the start of the system, the address and the name may not be there yet.
     let binding = keep_trying(async || address::bind_to_listen(&arguments.listen, config.clone()).await);
     let endpoint = tokio::select! {
