@@ -150,6 +150,13 @@ festina_status festina_config_free(festina_config *config);
 
 /* Congestion controller. The default is "cubic". */
 festina_status festina_config_set_congestion(festina_config *config, const char *name);
+/* Addresses of the endpoint other than that which it is opened at, such as "198.51.100.1 2001:db8::1", separated by white space: each gets a socket with
+ * the same port, and peers learn them. None by default. Addresses that the host lacks are reported when the endpoint is opened. */
+festina_status festina_config_set_other_addresses(festina_config *config, const char *addresses);
+/* Maximum number of paths of an association, one for each address of its peer: from 1 to 8, default 1; with other addresses 8. */
+festina_status festina_config_set_paths_max(festina_config *config, size_t paths);
+/* What several paths carry while all of them answer: "primary", "repairs" (the default), "copies" or "both". */
+festina_status festina_config_set_path_policy(festina_config *config, const char *name);
 /* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, default 60000; 0 applies the rules of RFC 9260. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
 /* Heartbeat interval of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
@@ -539,6 +546,33 @@ typedef struct festina_stats {
      {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}, 0, 0}
 
 festina_status festina_get_stats(const festina_association *association, festina_stats *stats);
+
+typedef enum festina_path_state {
+    FESTINA_PATH_UNCONFIRMED = 0, /* no heartbeat there was answered yet: nothing else is sent there */
+    FESTINA_PATH_ACTIVE = 1,
+    FESTINA_PATH_POTENTIALLY_FAILED = 2, /* a timeout: other paths carry data (RFC 7829) */
+    FESTINA_PATH_INACTIVE = 3
+} festina_path_state;
+
+/* The path to one of the peer's addresses. */
+typedef struct festina_path {
+    size_t size;
+    uint32_t state;           /* enum festina_path_state */
+    uint32_t carries_data;    /* 1 if new data leaves by it */
+    uint64_t errors;          /* consecutive timeouts and heartbeats without an answer */
+    uint64_t srtt_ns;         /* smoothed round-trip time; 0 before it was measured */
+    uint64_t rto_ns;
+    uint64_t cwnd_bytes;
+    uint64_t in_flight_bytes;
+    char address[64];         /* the peer's, as festina_endpoint_connect takes it */
+} festina_path;
+
+#define FESTINA_PATH_INIT {sizeof(festina_path), 0, 0, 0, 0, 0, 0, 0, ""}
+
+/* Returns the number of paths: addresses of the peer in use, confirmed or not. 0 on failure. */
+size_t festina_get_path_count(const festina_association *association);
+/* Takes a snapshot of the path with this index, starting at 0 with that of the handshake. FESTINA_INVALID past the last one. */
+festina_status festina_get_path(const festina_association *association, size_t index, festina_path *path);
 
 /* Returns the loss-recovery profile in use; NULL if the mechanisms match none. */
 const char *festina_get_profile(const festina_association *association);

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::limit::limit;
 use crate::message::Message;
 use crate::options::{Outgoing, SendOptions};
+use crate::path::Path;
 use crate::stats::Stats;
 use crate::status::{Failure, Status, behind, free, guard, guard_value, required};
 
@@ -253,6 +254,25 @@ pub extern "C" fn festina_get_stats(association: Option<&Association>, stats: *m
     guard(|| {
         let association = here(association)?;
         Slot::new("stats", stats)?.fill(Stats::new(&association.stats()));
+        Ok(())
+    })
+}
+
+/// The number of paths.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_get_path_count(association: Option<&Association>) -> usize {
+    guard_value(0, || Ok(here(association)?.paths().len()))
+}
+
+/// Takes a snapshot of a path.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_get_path(association: Option<&Association>, index: usize, path: *mut Path) -> Status {
+    guard(|| {
+        let association = here(association)?;
+        let slot = Slot::new("path", path)?;
+        let both = association.paths().into_iter().zip(association.path_stats()).nth(index);
+        let (status, stats) = both.ok_or_else(|| Failure::invalid(format_args!("there is no path {index}")))?;
+        slot.fill(Path::new(&status, &stats));
         Ok(())
     })
 }

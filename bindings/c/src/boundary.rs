@@ -12,7 +12,8 @@ use bytes::Bytes;
 use crate::event::Event;
 use crate::message::Message;
 use crate::options::{ConnectOptions, Outgoing, SendOptions};
-use crate::stats::{Path, Stats};
+use crate::path::Path;
+use crate::stats::{Path as PathGauges, Stats};
 use crate::status::{Failure, Status, guard_value};
 
 /// A plain-data struct whose first field is its size as the program was compiled, a `usize`. Any bytes are valid, and new fields are only
@@ -40,7 +41,8 @@ grows_behind! {
     ConnectOptions, reserved: [u16; 3];
     Message, flags: u16;
     Event, at_us: u64;
-    Stats, path: Path;
+    Stats, path: PathGauges;
+    Path, address: [c_char; 64];
 }
 
 /// The bytes of the argument `name`: at most `length_max`, so that no length makes a copy of them fail.

@@ -46,10 +46,18 @@ impl Config {
 
     /// Changes a setting, unless the result is out of range.
     fn set(config: Option<&mut Self>, change: impl FnOnce(&mut Settings)) -> Status {
+        Self::try_set(config, |settings| {
+            change(settings);
+            Ok(())
+        })
+    }
+
+    /// As [`set`](Self::set), unless the change fails.
+    fn try_set(config: Option<&mut Self>, change: impl FnOnce(&mut Settings) -> Result<(), Failure>) -> Status {
         guard(|| {
             let config = required("config", config)?;
             let mut changed = config.settings.clone();
-            change(&mut changed);
+            change(&mut changed)?;
             changed.validate()?;
             config.settings = changed;
             Ok(())
@@ -131,18 +139,42 @@ pub extern "C" fn festina_config_free(config: Option<Box<Config>>) -> Status {
 /// Chooses the congestion control.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_congestion(config: Option<&mut Config>, name: *const c_char) -> Status {
-    let mut chosen = None;
-    let status = guard(|| {
+    Config::try_set(config, |Settings { transport, .. }| {
         let name = required("name", text("the congestion control", name)?)?;
-        chosen = Some(name.parse::<CongestionControl>().map_err(Failure::invalid)?);
+        *transport = transport.clone().with_congestion(name.parse().map_err(Failure::invalid)?);
         Ok(())
-    });
-    match chosen {
-        Some(chosen) => Config::set(config, |Settings { transport, .. }| {
-            *transport = transport.clone().with_congestion(chosen);
-        }),
-        None => status,
-    }
+    })
+}
+
+/// Names further addresses.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_other_addresses(config: Option<&mut Config>, addresses: *const c_char) -> Status {
+    Config::try_set(config, |settings| {
+        let addresses = required("addresses", text("the addresses", addresses)?)?;
+        let parsed = addresses
+            .split_whitespace()
+            .map(|address| address.parse().map_err(|_| Failure::invalid(format_args!("{address:?} is no IP address"))));
+        settings.other_addresses = parsed.collect::<Result<_, _>>()?;
+        Ok(())
+    })
+}
+
+/// Sets the maximum number of paths of an association.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_paths_max(config: Option<&mut Config>, paths: usize) -> Status {
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_paths_max(paths);
+    })
+}
+
+/// Chooses what several paths carry.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_path_policy(config: Option<&mut Config>, name: *const c_char) -> Status {
+    Config::try_set(config, |Settings { transport, .. }| {
+        let name = required("name", text("the path policy", name)?)?;
+        *transport = transport.clone().with_path_policy(name.parse().map_err(Failure::invalid)?);
+        Ok(())
+    })
 }
 
 /// Sets the silence after which a peer counts as unreachable; 0 for the rules of RFC 9260.

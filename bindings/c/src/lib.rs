@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `config`, `endpoint`, `association` | the exported functions |
 //! | `identity`, `request`, `peer` | those of encryption: identities, trust and admission |
-//! | `options`, `message`, `event`, `stats` | the structs shared with programs |
+//! | `options`, `message`, `event`, `stats`, `path` | the structs shared with programs |
 //! | `outgoing`, `incoming` | messages and options of programs in the library's form; messages lent to programs |
 //! | `status` | status codes, and the text of the last error |
 //! | `limit`, `ready` | time limits, and the ready objects of an endpoint |
@@ -28,6 +28,7 @@ pub mod log;
 pub mod message;
 pub mod options;
 mod outgoing;
+pub mod path;
 pub mod peer;
 pub mod ready;
 pub mod request;

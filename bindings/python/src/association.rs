@@ -228,6 +228,12 @@ impl Association {
         convert::stats(py, &self.open()?.association.stats())
     }
 
+    fn paths<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let association = &self.open()?.association;
+        let paths = association.paths().into_iter().zip(association.path_stats());
+        paths.map(|(status, stats)| convert::path(py, &status, &stats)).collect()
+    }
+
     #[getter]
     fn profile(&self) -> PyResult<Option<&'static str>> {
         Ok(self.open()?.association.profile().map(Profile::name))

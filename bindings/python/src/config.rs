@@ -21,6 +21,10 @@ use crate::security::{Identity, Reduced, Sessions, Trust, reduced};
 /// - packet_bytes_max: the maximum SCTP packet size, from 384 to 65480, default 1232, or 1252 on encrypted endpoints at an IPv4 address.
 /// - packet_bytes_searched_max: the maximum SCTP packet size that a path may be found to carry, from 384 to 65480, default 0, which searches for none.
 ///   8972 suits an MTU of 9000. Probes look for it while more is queued than fits into a packet.
+/// - other_addresses: IP addresses of the endpoint other than that which it is opened at. Each gets a socket with the same port, and peers learn them. Default none.
+/// - paths_max: the maximum number of paths of an association, one for each address of its peer, from 1 to 8, default 1; with
+///   other_addresses 8.
+/// - path_policy: what several paths carry while all of them answer: "primary", "repairs", "copies" or "both", default "repairs".
 /// - send_buffer_bytes: the send buffer, from 1500 to 1073741824, default 4194304.
 /// - send_delay: target for the wait of a message in the send buffer, from 0.001 to 86400, default 0. Beyond it the buffer counts as full.
 ///   0 sets no limit.
@@ -119,7 +123,7 @@ impl Config {
 }
 
 /// The names of all settings.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 28] = [
     "accept_queue_max",
     "alpn",
     "associations_max",
@@ -132,8 +136,11 @@ const NAMES: [&str; 25] = [
     "interleaving",
     "key_log_from_env",
     "message_bytes_max",
+    "other_addresses",
     "packet_bytes_max",
     "packet_bytes_searched_max",
+    "path_policy",
+    "paths_max",
     "peer_timeout",
     "plain_clients",
     "profile",
@@ -196,6 +203,18 @@ fn set(settings: &mut Settings, name: &str, value: &Bound<'_, PyAny>) -> PyResul
         "packet_bytes_searched_max" => {
             let bytes = count(name, value)?;
             settings.transport = transport.with_packet_bytes_searched_max(Some(bytes).filter(|bytes| *bytes > 0));
+        }
+        "other_addresses" => {
+            let addresses = value
+                .extract::<Vec<String>>()?
+                .into_iter()
+                .map(|address| address.parse().map_err(|_| Failure::invalid(&format!("{address:?} is no IP address"))));
+            settings.other_addresses = addresses.collect::<Result<_, _>>()?;
+        }
+        "paths_max" => settings.transport = transport.with_paths_max(count(name, value)?),
+        "path_policy" => {
+            let chosen = value.extract::<String>()?.parse();
+            settings.transport = transport.with_path_policy(chosen.map_err(|error| Failure::invalid(&error))?);
         }
         "send_buffer_bytes" => settings.transport = transport.with_send_buffer_bytes(count(name, value)?),
         "send_delay" => settings.transport = transport.with_send_delay(time_or_none()?),

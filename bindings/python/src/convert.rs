@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use festina::{AbandonReason, Duplicate, Duration, Event, Outcome, ReceivedMessage, Stats, StreamId};
+use festina::{
+    AbandonReason, Duplicate, Duration, Event, Outcome, PathState, PathStats, PathStatus, ReceivedMessage, Stats,
+    StreamId,
+};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -184,7 +187,7 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     let all = PyDict::new(py);
     all.set_item("sent", sent(py, stats)?)?;
     all.set_item("received", received(py, stats)?)?;
-    all.set_item("path", path(py, stats)?)?;
+    all.set_item("path", gauges(py, stats)?)?;
     all.set_item("abandoned", abandoned_by_reason(py, stats)?)?;
     Ok(all)
 }
@@ -231,7 +234,7 @@ fn received<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>>
     )
 }
 
-fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+fn gauges<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let path = &stats.path;
     let items = [
         ("cwnd_bytes", path.cwnd_bytes),
@@ -251,6 +254,28 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("peer_window_closed", closed)?;
     dict.set_item("thin", path.thin)?;
     dict.set_item("in_fast_recovery", path.in_fast_recovery)?;
+    Ok(dict)
+}
+
+/// The path to one of the peer's addresses.
+pub(crate) fn path<'py>(py: Python<'py>, status: &PathStatus, stats: &PathStats) -> PyResult<Bound<'py, PyDict>> {
+    let gauges = [
+        ("errors", status.errors.into()),
+        ("cwnd_bytes", stats.cwnd_bytes),
+        ("in_flight_bytes", stats.in_flight_bytes),
+    ];
+    let dict = dict(py, gauges)?;
+    dict.set_item("address", pair(status.remote))?;
+    let state = match status.state {
+        PathState::Active => "active",
+        PathState::PotentiallyFailed => "potentially-failed",
+        PathState::Inactive => "inactive",
+        _ => "unconfirmed",
+    };
+    dict.set_item("state", state)?;
+    dict.set_item("carries_data", status.carries_data)?;
+    dict.set_item("srtt", stats.srtt.map(|srtt| srtt.as_secs_f64()))?;
+    dict.set_item("rto", stats.rto.as_secs_f64())?;
     Ok(dict)
 }
 

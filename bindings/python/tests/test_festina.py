@@ -163,6 +163,20 @@ async def test_each_option_counts_though_all_others_have_their_default() -> None
         assert not (await pair.far.recv()).is_unordered
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+async def test_each_address_of_the_peer_is_a_path() -> None:
+    config = usual(other_addresses=["127.0.0.2"], path_policy="copies")
+    async with connected(config) as pair:
+        port = pair.server.local_address[1]
+        assert [path.address for path in pair.near.paths()] == [("127.0.0.1", port), ("127.0.0.2", port)]
+        while any(path.state != "active" for path in pair.near.paths()):
+            await asyncio.sleep(0.01)
+        assert all(path.srtt is not None and path.errors == 0 for path in pair.near.paths())
+        assert sum(path.carries_data for path in pair.near.paths()) == 1
+    async with connected() as pair:
+        assert [path.state for path in pair.near.paths()] == ["active"]
+
+
 async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
     # The peer does not receive, so its window closes and messages wait.
     config = usual(receive_buffer_bytes=2_000, send_buffer_bytes=100_000)
@@ -332,6 +346,9 @@ def test_settings() -> None:
         message_bytes_max=1_000,
         packet_bytes_max=1_000,
         packet_bytes_searched_max=8_972,
+        other_addresses=["127.0.0.2", "::1"],
+        paths_max=2,
+        path_policy="primary",
         send_buffer_bytes=10_000,
         send_delay=0.05,
         receive_buffer_bytes=10_000,
@@ -347,6 +364,12 @@ def test_settings() -> None:
         festina.Config(profile="reno")
     with pytest.raises(festina.InvalidError):
         festina.Config(send_buffer_bytes=1)
+    with pytest.raises(festina.InvalidError, match="'localhost' is no IP address|\"localhost\" is no IP address"):
+        festina.Config(other_addresses=["localhost"])
+    with pytest.raises(festina.InvalidError, match="expected one of.*copies"):
+        festina.Config(path_policy="all")
+    with pytest.raises(festina.InvalidError, match="paths_max"):
+        festina.Config(paths_max=9)
     for name, value in (("send_buffer_bytes", -1), ("associations_max", 1 << 64), ("peer_timeout", -1.0)):
         with pytest.raises(festina.InvalidError, match=name):
             festina.Config(**{name: value})  # type: ignore[arg-type]
@@ -364,11 +387,12 @@ def test_settings() -> None:
 def test_help_states_the_range_and_the_default_of_each_setting() -> None:
     documentation = festina.Config.__doc__ or ""
     settings = dict(re.findall(r"^- (\w+): (.*?)(?=^- |\Z)", documentation, re.MULTILINE | re.DOTALL))
-    for encryption in (
+    for without_range in (
+        "other_addresses", "path_policy",
         "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log_from_env", "sessions", "plain_clients",
     ):
-        settings.pop(encryption)
-    assert len(settings) == 17 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
+        settings.pop(without_range)
+    assert len(settings) == 18 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
     assert "default False" in settings.pop("interleaving")
     for name, text in settings.items():
         text = " ".join(text.split())

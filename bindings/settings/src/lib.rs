@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use festina::blocking::{Endpoint, OpenError};
 use festina::security::{ClientSecurity, Identity, SecurityError, ServerSecurity, Sessions, Trust};
@@ -15,6 +15,8 @@ pub struct Settings {
     pub transport: Transport,
     /// Limits on peers.
     pub admission: Admission,
+    /// The addresses of the endpoint other than that which it is opened at.
+    pub other_addresses: Vec<IpAddr>,
     /// Settings of encryption; `None` for plain SCTP.
     pub security: Option<Security>,
 }
@@ -62,6 +64,7 @@ impl Settings {
     pub fn client(self, address: SocketAddr) -> Result<Endpoint, OpenError> {
         let config = self.security.map_or_else(ClientConfig::plain, |security| ClientConfig::new(security.client()));
         let config = config.with_associations_max(self.admission.associations_max());
+        let config = config.with_other_addresses(self.other_addresses);
         Endpoint::client(address, config.with_transport(self.transport))
     }
 
@@ -76,6 +79,7 @@ impl Settings {
                 ServerConfig::new(security.server().map_err(BindError::Security).map_err(OpenError::Bind)?)
             }
         };
+        let config = config.with_other_addresses(self.other_addresses);
         Endpoint::server(address, config.with_transport(self.transport).with_admission(self.admission))
     }
 }

@@ -14,6 +14,7 @@ use festina_c::event::{Event, Kind, Reason};
 use festina_c::log::LogLevel;
 use festina_c::message::Message;
 use festina_c::options::{self, ConnectOptions, Outgoing, SendOptions};
+use festina_c::path::Path as PathOfAssociation;
 use festina_c::ready::{self, Ready};
 use festina_c::stats::{Abandoned, AbandonedByReason, Path as PathStats, Received, Sent, Stats};
 use festina_c::status::Status;
@@ -24,7 +25,7 @@ const HANDLES: [&str; 9] =
     ["Config", "Endpoint", "Listener", "Association", "Connecting", "Identity", "Trust", "Sessions", "Request"];
 
 /// Calls that let no panic out. The last two are exported functions, which are checked themselves.
-const GUARDS: [&str; 10] = [
+const GUARDS: [&str; 11] = [
     "guard(|",
     "guard_value(",
     "guard_text(",
@@ -32,6 +33,7 @@ const GUARDS: [&str; 10] = [
     "free(",
     "beginning(",
     "Config::set(",
+    "Config::try_set(",
     "Config::secure(",
     "festina_endpoint_connect_with(",
     "festina_endpoint_start_connect_with(",
@@ -56,6 +58,7 @@ fn c_type(rust: &str) -> String {
         "ConnectOptions" => Some("festina_connect_options"),
         "Message" => Some("festina_message"),
         "Event" => Some("festina_event"),
+        "Path" => Some("festina_path"),
         "Stats" => Some("festina_stats"),
         "Outgoing" => Some("festina_outgoing"),
         "Ready" => Some("festina_ready"),
@@ -160,6 +163,20 @@ fn layouts(file: &mut String) {
     layout!(file, Sent, "festina_sent_stats", retransmissions, spurious, chunks_lost, timeouts);
     layout!(file, Received, "festina_received_stats", packets, bytes, packets_dropped, messages, duplicates);
     layout!(file, Received, "festina_received_stats", chunks_dropped);
+    layout!(
+        file,
+        PathOfAssociation,
+        "festina_path",
+        size,
+        state,
+        carries_data,
+        errors,
+        srtt_ns,
+        rto_ns,
+        cwnd_bytes,
+        in_flight_bytes
+    );
+    layout!(file, PathOfAssociation, "festina_path", address);
     layout!(file, PathStats, "festina_path_stats", srtt_ns, rttvar_ns, rto_ns, cwnd_bytes, in_flight_bytes);
     layout!(file, PathStats, "festina_path_stats", in_flight_packets, peer_window_bytes, send_buffer_bytes, thin);
     layout!(
@@ -321,7 +338,7 @@ fn defaults_are_those_of_the_header() {
 /// A setting: the function that sets it, its range, and its default with the profile `festina`.
 type Setting = (&'static str, u64, u64, u64, fn(&mut Config, u64) -> Status);
 
-const SETTINGS: [Setting; 14] = [
+const SETTINGS: [Setting; 15] = [
     ("peer_timeout", 1_000, 86_400_000, 60_000, |config, ms| {
         config::festina_config_set_peer_timeout(Some(config), narrow(ms))
     }),
@@ -340,6 +357,7 @@ const SETTINGS: [Setting; 14] = [
     ("packet_bytes_searched_max", 384, 65_480, 0, |config, bytes| {
         config::festina_config_set_packet_bytes_searched_max(Some(config), size(bytes))
     }),
+    ("paths_max", 1, 8, 1, |config, paths| config::festina_config_set_paths_max(Some(config), size(paths))),
     ("send_buffer_bytes", 1_500, 1 << 30, 4 << 20, |config, bytes| {
         config::festina_config_set_send_buffer_bytes(Some(config), size(bytes))
     }),

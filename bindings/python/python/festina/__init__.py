@@ -52,7 +52,7 @@ from ._festina import (
     Trust,
     __version__,
 )
-from ._stats import Abandoned, AbandonedStats, PathStats, ReceivedStats, SentStats, Stats
+from ._stats import Abandoned, AbandonedStats, Path, PathStats, ReceivedStats, SentStats, Stats
 
 __all__ = [
     "CONGESTION",
@@ -78,6 +78,7 @@ __all__ = [
     "Listener",
     "Message",
     "Outcome",
+    "Path",
     "PathStats",
     "ProtocolError",
     "ReceivedStats",

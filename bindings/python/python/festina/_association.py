@@ -10,7 +10,7 @@ from typing import AsyncIterator, Generator, Iterable, Optional, Union, cast
 from . import _festina
 from ._errors import BufferFullError, ClosedError, InvalidError
 from ._loop import Hub
-from ._stats import Abandoned, AbandonedStats, PathStats, ReceivedStats, SentStats, Stats
+from ._stats import Abandoned, AbandonedStats, Path, PathStats, ReceivedStats, SentStats, Stats
 
 Data = Union[bytes, bytearray, memoryview]
 
@@ -354,6 +354,10 @@ class Association:
         return Stats(
             SentStats(**stats["sent"]), ReceivedStats(**stats["received"]), PathStats(**stats["path"]), abandoned
         )
+
+    def paths(self) -> list[Path]:
+        """Returns a snapshot of the path to each of the peer's addresses, that of the handshake first."""
+        return [Path(**path) for path in self._native.paths()]
 
     def __repr__(self) -> str:
         if self._hub.is_inherited:

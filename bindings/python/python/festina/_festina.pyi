@@ -39,6 +39,9 @@ class Config:
         message_bytes_max: Optional[int] = None,
         packet_bytes_max: Optional[int] = None,
         packet_bytes_searched_max: Optional[int] = None,
+        other_addresses: Optional[Sequence[str]] = None,
+        paths_max: Optional[int] = None,
+        path_policy: Optional[str] = None,
         send_buffer_bytes: Optional[int] = None,
         send_delay: Optional[float] = None,
         receive_buffer_bytes: Optional[int] = None,
@@ -69,6 +72,9 @@ class Config:
         message_bytes_max: Optional[int] = None,
         packet_bytes_max: Optional[int] = None,
         packet_bytes_searched_max: Optional[int] = None,
+        other_addresses: Optional[Sequence[str]] = None,
+        paths_max: Optional[int] = None,
+        path_policy: Optional[str] = None,
         send_buffer_bytes: Optional[int] = None,
         send_delay: Optional[float] = None,
         receive_buffer_bytes: Optional[int] = None,
@@ -250,6 +256,7 @@ class Association:
     @property
     def streams(self) -> tuple[int, int]: ...
     def stats(self) -> dict[str, dict[str, Any]]: ...
+    def paths(self) -> list[dict[str, Any]]: ...
     @property
     def profile(self) -> Optional[str]: ...
     def set_profile(self, profile: str) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Literal, Optional
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,24 @@ class PathStats:
     thin: bool
     """Whether the stream is thin now."""
     in_fast_recovery: bool
+
+
+@dataclass(frozen=True)
+class Path:
+    """The path to one of the peer's addresses. Times are in seconds."""
+
+    address: tuple[str, int]
+    state: Literal["unconfirmed", "active", "potentially-failed", "inactive"]
+    """Nothing but heartbeats is sent to an unconfirmed address; other paths carry the data of one that does not answer."""
+    carries_data: bool
+    """Whether new data leaves by it."""
+    errors: int
+    """Consecutive timeouts and heartbeats without an answer."""
+    srtt: Optional[float]
+    """Smoothed round-trip time; None before it was measured."""
+    rto: float
+    cwnd_bytes: int
+    in_flight_bytes: int
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    self as sctp, ConfigError, CongestionControl, PathPolicy, PeerRestart, SendBufferPolicy, StreamScheduler,
+    self as sctp, ConfigError, CongestionControl, MultihomingError, PathPolicy, PeerRestart, SendBufferPolicy,
+    StreamScheduler,
 };
 use festina_units::Duration;
 
@@ -90,7 +91,12 @@ impl Transport {
     /// # Errors
     /// Names the first setting that is out of range, and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        self.core.validate()
+        self.core.validate()?;
+        let paths_max = self.paths_max.unwrap_or(1);
+        match (sctp::Multihoming { paths_max, ..sctp::Multihoming::default() }).validate() {
+            Err(MultihomingError::OutOfRange(error)) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Takes settings of the core, the crate `festina-sctp`, except for [`Admission`](crate::Admission).
