@@ -8,7 +8,7 @@ mod keys;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use rustls::Side;
+pub use rustls::Side;
 
 use crate::messages;
 use crate::parameters::{FURTHER_IDS_MAX, Parameters, read_ids};
@@ -205,6 +205,12 @@ impl Reader {
             };
         }
         seen
+    }
+
+    /// The number of the association of the latest packet that was opened: that of its first packet.
+    #[must_use]
+    pub fn latest_association(&self) -> Option<u64> {
+        self.latest.last_key_value().map(|(_, number)| *number)
     }
 
     fn packet(&mut self, header: Header, packet: &[u8], chunks: &mut Vec<u8>) -> Seen {

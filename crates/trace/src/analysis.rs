@@ -14,6 +14,7 @@ mod cause;
 pub mod columns;
 mod estimate;
 mod headers;
+mod homes;
 mod opening;
 mod order;
 mod outstanding;
@@ -33,14 +34,15 @@ use festina_units::{Duration, Instant};
 pub use cause::{Cause, Confidence};
 pub use receiver::ReceiverSide;
 pub use report::{
-    COPIES_MAX, DelayStatistics, OutOfOrder, RepairStatistics, Retransmission, StreamReport, Thinness,
-    TrafficStatistics, WORST_MAX, Write,
+    COPIES_MAX, DelayStatistics, OutOfOrder, PATHS_MAX, PathTraffic, RepairStatistics, Retransmission, StreamReport,
+    Thinness, TrafficStatistics, WORST_MAX, Write,
 };
 
 pub use slow_start::{SlowStart, SlowStartExit};
 
 use estimate::Unwrap;
 use headers::{Sctp, Tcp};
+use homes::Homes;
 use opening::{Opening, first_number};
 use order::Sightings;
 use outstanding::Copy;
@@ -123,6 +125,7 @@ pub struct Analyser {
     options: AnalyserOptions,
     table: Table,
     sightings: Sightings,
+    homes: Homes,
     receiver: Option<ReceiverSide>,
     dissector: Dissector,
     scratch: Sctp,
@@ -234,7 +237,7 @@ impl Analyser {
         self.retire(packet.at);
         match dissector.dissect(packet) {
             Dissected::Transport(transport) => match parse(&transport, &mut scratch) {
-                Some(parsed) => self.take_packet(packet, &parsed),
+                Some(parsed) => self.take_packet(packet, parsed),
                 None => self.summary.packets_other += 1,
             },
             Dissected::Fragment => {}
@@ -297,15 +300,17 @@ impl Analyser {
         self.summary.conversations_without_data += u64::from(is_empty);
     }
 
-    fn take_packet(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) {
+    fn take_packet(&mut self, packet: &CapturedPacket<'_>, mut parsed: Parsed<'_>) {
         // The capture may contain this packet already, if it was made at several places of the path.
-        if parsed.key.protocol != Protocol::Udp && self.sightings.is_again(parsed, packet.at) {
+        if parsed.key.protocol != Protocol::Udp && self.sightings.is_again(&parsed, packet.at) {
             self.summary.packets_again += 1;
             return;
         }
         if matches!(parsed.content, Content::Udp { payload_bytes: 0 }) {
             return;
         }
+        self.homes.resolve(&mut parsed);
+        let parsed = &parsed;
         let slot = self.hear(packet, parsed);
         self.held -= self.table.get_mut(slot).held();
         match &parsed.content {
@@ -358,6 +363,7 @@ impl Analyser {
                 source: source.socket(),
                 destination: destination.socket(),
                 in_udp: source.udp_port != 0,
+                paths: Vec::new(),
                 traffic: TrafficStatistics {
                     first_packet: packet.number,
                     first_at: packet.at,
@@ -449,6 +455,9 @@ impl Analyser {
             several => several.iter().map(|data| stream.is_missing(data.tsn)).collect(),
         };
         let has_missing = missing.contains(&true);
+        let first_count = sctp.data.iter().filter(|data| is_new(stream, data.tsn)).count() as u64;
+        let counts = [first_count, sctp.data.len() as u64 - first_count];
+        stream.report.count_path([parsed.source.address, parsed.destination.address], parsed.transport_bytes, counts);
         for (data, is_missing) in sctp.data.iter().zip(missing) {
             let start = stream.unwrap.see(data.tsn);
             let is_with_new_data = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;

@@ -86,7 +86,7 @@ impl Recording {
         let (ways, clock_epoch) = (Ways::to(endpoint.local_addr()), self.clock_epoch);
         endpoint.observe(move |seen: SeenPacket<'_>| {
             let remote = address::canonical(seen.remote);
-            let local = ways.local_for(remote);
+            let local = ways.local_for(remote, seen.local);
             let (from, to) = match seen.direction {
                 Direction::Outbound => (local, remote),
                 Direction::Inbound => (remote, local),
@@ -116,7 +116,11 @@ impl Ways {
         Self { local: address::canonical(local), known: Mutex::default() }
     }
 
-    fn local_for(&self, remote: SocketAddr) -> SocketAddr {
+    /// `named` is the own address if the endpoint knows it.
+    fn local_for(&self, remote: SocketAddr, named: Option<IpAddr>) -> SocketAddr {
+        if let Some(ip) = named {
+            return address::canonical(SocketAddr::new(ip, self.local.port()));
+        }
         if !self.local.ip().is_unspecified() {
             return self.local;
         }
@@ -149,10 +153,10 @@ mod tests {
         let remote = "127.0.0.1:9899".parse().expect("an address");
         for any in ["0.0.0.0:7", "[::]:7"] {
             let ways = Ways::to(any.parse().expect("an address"));
-            assert_eq!(ways.local_for(remote).to_string(), "127.0.0.1:7");
-            assert_eq!(ways.local_for(remote).to_string(), "127.0.0.1:7", "remembered");
+            assert_eq!(ways.local_for(remote, None).to_string(), "127.0.0.1:7");
+            assert_eq!(ways.local_for(remote, None).to_string(), "127.0.0.1:7", "remembered");
         }
         let one = Ways::to("192.0.2.1:7".parse().expect("an address"));
-        assert_eq!(one.local_for(remote).to_string(), "192.0.2.1:7");
+        assert_eq!(one.local_for(remote, None).to_string(), "192.0.2.1:7");
     }
 }

@@ -278,7 +278,7 @@ impl Receiver {
                 packets += 1;
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
-                shared.socket.observation.received(from, packet);
+                shared.socket.observation.received(from, meta.to, packet);
                 let tag = Tag::of_ordinary(packet, self.protocols);
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(from, packet);
                 if is_expected {

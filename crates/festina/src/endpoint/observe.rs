@@ -1,13 +1,14 @@
 //! Calls an observer for each packet, for instance to record it.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use festina_sctp::Direction;
 use festina_units::{Instant, Preview};
 
 use super::lock;
+use super::socket::Way;
 use crate::{clock, program};
 
 /// A packet that an endpoint has sent or received.
@@ -18,6 +19,8 @@ pub struct SeenPacket<'a> {
     pub direction: Direction,
     /// Where the other end is.
     pub remote: SocketAddr,
+    /// The own address that it left from or came to, where the endpoint knows it: always if it has several.
+    pub local: Option<IpAddr>,
     /// When it was handed to the system or taken from it, on the clock of [`now`](crate::now).
     pub at: Instant,
     /// The SCTP packet, without IP and UDP headers. On an encrypted endpoint, the datagram with protected packets.
@@ -26,11 +29,12 @@ pub struct SeenPacket<'a> {
 
 impl fmt::Debug for SeenPacket<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { direction, remote, at, bytes } = self;
+        let Self { direction, remote, local, at, bytes } = self;
         formatter
             .debug_struct("SeenPacket")
             .field("direction", direction)
             .field("remote", remote)
+            .field("local", local)
             .field("at", at)
             .field("bytes", &Preview(bytes))
             .finish()
@@ -70,10 +74,10 @@ impl Observation {
 
     /// Shows a packet that came.
     #[inline]
-    pub(crate) fn received(&self, remote: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn received(&self, remote: SocketAddr, local: Option<IpAddr>, bytes: &[u8]) {
         if let Some(observer) = self.observer.get() {
             let _order = lock(&self.order);
-            let packet = SeenPacket { direction: Direction::Inbound, remote, at: clock::now(), bytes };
+            let packet = SeenPacket { direction: Direction::Inbound, remote, local, at: clock::now(), bytes };
             program::call("observer", (), || observer(packet));
         }
     }
@@ -81,10 +85,11 @@ impl Observation {
 
 impl Sending<'_> {
     /// They have left: shows them. They lie one behind the other, all of this size but the last.
-    pub(crate) fn left(self, remote: SocketAddr, packets: &[u8], packet_bytes: usize) {
-        let (direction, at) = (Direction::Outbound, self.at);
-        let show =
-            |bytes| program::call("observer", (), || (self.observer)(SeenPacket { direction, remote, at, bytes }));
+    pub(crate) fn left(self, way: Way, packets: &[u8], packet_bytes: usize) {
+        let (direction, remote, local, at) = (Direction::Outbound, way.destination, way.source, self.at);
+        let show = |bytes| {
+            program::call("observer", (), || (self.observer)(SeenPacket { direction, remote, local, at, bytes }));
+        };
         packets.chunks(packet_bytes.max(1)).for_each(show);
     }
 }
@@ -100,6 +105,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use festina_sctp::Fragmentation;
+
     use super::*;
 
     #[test]
@@ -111,9 +118,9 @@ mod tests {
         let remote = SocketAddr::from(([192, 0, 2, 1], 9_899));
         let sending = observation.sending().expect("there is an observer");
         let driver = Arc::clone(&observation);
-        let answer = std::thread::spawn(move || driver.received(remote, &[1; 20]));
+        let answer = std::thread::spawn(move || driver.received(remote, None, &[1; 20]));
         std::thread::sleep(Duration::from_millis(50));
-        sending.left(remote, &[2; 30], 20);
+        sending.left(Way { destination: remote, source: None, fragmentation: Fragmentation::Never }, &[2; 30], 20);
         answer.join().expect("it is shown");
         let seen = lock(&seen);
         let directions: Vec<_> = seen.iter().map(|&(direction, _)| direction).collect();

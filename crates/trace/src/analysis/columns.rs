@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::report::StreamReport;
+use super::report::{PathTraffic, StreamReport};
 use crate::flow::Protocol;
 use crate::histogram::Histogram;
 
@@ -218,6 +218,18 @@ pub fn json_line(report: &StreamReport) -> String {
             Value::Missing => write!(line, "{separator}\"{name}\":null"),
             value => write!(line, "{separator}\"{name}\":{}", plain(&value)),
         };
+    }
+    if let [_, _, ..] = report.paths.as_slice() {
+        line.push_str(",\"paths\":[");
+        for (index, path) in report.paths.iter().enumerate() {
+            let PathTraffic { source, destination, packets, bytes, chunks_first, chunks_again } = path;
+            let separator = if index > 0 { "," } else { "" };
+            let _ = write!(
+                line,
+                "{separator}{{\"source\":\"{source}\",\"destination\":\"{destination}\",\"packets\":{packets},\"bytes\":{bytes},\"chunks_first\":{chunks_first},\"chunks_again\":{chunks_again}}}"
+            );
+        }
+        line.push(']');
     }
     line.push('}');
     line

@@ -112,6 +112,10 @@ pub(super) struct Sack {
 /// The parts of an SCTP packet that the analysis needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sctp {
+    /// The verification tag.
+    pub(super) tag: u32,
+    /// The first chunk is HEARTBEAT or its answer.
+    pub(super) is_heartbeat: bool,
     pub(super) data: Vec<Data>,
     pub(super) sack: Option<Sack>,
     /// Ranges of TSNs that the sender abandons, the end exclusive (RFC 3758 §3.2, RFC 8260 §2.3.1, E-FORWARD-TSN).
@@ -129,10 +133,13 @@ impl Sctp {
     /// `len` is how long the packet was on the link.
     pub(super) fn read(&mut self, packet: &[u8], len: usize) {
         const COMMON_HEADER_BYTES: usize = 12;
+        const HEARTBEATS: [u8; 2] = [4, 5];
         self.data.clear();
         self.abandoned.clear();
         (self.sack, self.initial_tsn, self.answered_tsn) = (None, None, None);
         self.is_cut = false;
+        self.tag = u32_at(packet, 4).unwrap_or(0);
+        self.is_heartbeat = packet.get(COMMON_HEADER_BYTES).is_some_and(|chunk_type| HEARTBEATS.contains(chunk_type));
         let mut rest = packet.get(COMMON_HEADER_BYTES..).unwrap_or_default();
         let mut known = COMMON_HEADER_BYTES;
         for _ in 0..CHUNKS_MAX {

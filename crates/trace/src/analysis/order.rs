@@ -135,6 +135,8 @@ mod tests {
         Parsed {
             key: Key { protocol: Protocol::Tcp, ends: [end(1), end(2)] },
             from: 0,
+            source: end(1),
+            destination: end(2),
             content: Content::Udp { payload_bytes: 0 },
             transport_bytes: bytes,
             identification: number,

@@ -74,6 +74,9 @@ pub(super) struct Parsed<'s> {
     pub(super) key: Key,
     /// Which of the ends sent it.
     pub(super) from: usize,
+    /// Where it came from and went to, which in an association of several paths may be other addresses than those of its ends.
+    pub(super) source: End,
+    pub(super) destination: End,
     pub(super) content: Content<'s>,
     /// Transport header and payload.
     pub(super) transport_bytes: u64,
@@ -116,6 +119,8 @@ pub(super) fn parse<'s>(transport: &Transport<'s>, scratch: &'s mut Sctp) -> Opt
     Some(Parsed {
         key: Key { protocol, ends },
         from,
+        source,
+        destination,
         content,
         transport_bytes: (transport.len + hidden_bytes) as u64,
         identification: transport.identification,

@@ -9,6 +9,7 @@ use festina_units::Instant;
 
 use super::estimate::Unwrap;
 use super::headers::{Sctp, Tcp};
+use super::homes::Homes;
 use super::opening::{Opening, first_number};
 use super::packet::{Content, Key, Parsed, parse};
 use crate::dissect::{Decryption, Dissected, Dissector};
@@ -371,10 +372,12 @@ fn walk(
     let mut reader = PacketReader::new(source)?;
     let mut scratch = Sctp::default();
     let mut dissector = Dissector::with_decryption(decryption);
+    let mut homes = Homes::default();
     while let Some(packet) = reader.next_packet()? {
         if let Dissected::Transport(transport) = dissector.dissect(&packet)
-            && let Some(parsed) = parse(&transport, &mut scratch)
+            && let Some(mut parsed) = parse(&transport, &mut scratch)
         {
+            homes.resolve(&mut parsed);
             each(&packet, &parsed)?;
         }
     }

@@ -1,6 +1,6 @@
 //! The report on one stream.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use festina_units::{Duration, Instant};
 
@@ -23,6 +23,8 @@ pub struct StreamReport {
     pub destination: SocketAddr,
     /// SCTP was encapsulated in UDP (RFC 6951); the ports are those of SCTP.
     pub in_udp: bool,
+    /// In SCTP, the pairs of addresses that its packets with data went between, the first [`PATHS_MAX`] of them.
+    pub paths: Vec<PathTraffic>,
     /// Packets with data, P10 Table 1.
     pub traffic: TrafficStatistics,
     /// For how long the stream was thin.
@@ -35,6 +37,46 @@ pub struct StreamReport {
     pub delays: DelayStatistics,
     /// The beginning of the stream.
     pub slow_start: SlowStart,
+}
+
+/// Maximum number of [`StreamReport::paths`]: eight addresses of each end.
+pub const PATHS_MAX: usize = 64;
+
+/// What one path has carried of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathTraffic {
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's address.
+    pub destination: IpAddr,
+    /// Packets with data.
+    pub packets: u64,
+    /// Bytes of IP payload, headers of the transport included.
+    pub bytes: u64,
+    /// Chunks that were sent for the first time.
+    pub chunks_first: u64,
+    /// Chunks that had been sent before, by any path.
+    pub chunks_again: u64,
+}
+
+impl StreamReport {
+    pub(super) fn count_path(&mut self, [source, destination]: [IpAddr; 2], bytes: u64, [first, again]: [u64; 2]) {
+        let known = self.paths.iter().position(|path| (path.source, path.destination) == (source, destination));
+        if known.is_none() && self.paths.len() < PATHS_MAX {
+            let empty = PathTraffic { source, destination, packets: 0, bytes: 0, chunks_first: 0, chunks_again: 0 };
+            self.paths.push(empty);
+        }
+        let path = match known {
+            Some(at) => self.paths.get_mut(at),
+            None => self.paths.last_mut().filter(|path| path.packets == 0),
+        };
+        if let Some(path) = path {
+            path.packets += 1;
+            path.bytes += bytes;
+            path.chunks_first += first;
+            path.chunks_again += again;
+        }
+    }
 }
 
 /// Packets that carry data.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use festina_sctp::wire::{COMMON_HEADER_BYTES, Packet};
-use festina_secure::reading::{KeyLog, Reader, Seen, Suites};
+use festina_secure::reading::{KeyLog, Reader, Seen, Side, Suites};
 use festina_secure::wire::{Header, HeaderError, read_header};
 
 use super::Transport;
@@ -15,8 +15,8 @@ use crate::ip::UDP_HEADER_BYTES;
 /// At this UDP port SCTP is assumed without further proof (RFC 6951 §6).
 pub(crate) const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP: u8 = 17;
-/// Verification tag and checksum, which encrypted packets do without.
-const TAG_AND_CHECKSUM: [u8; 8] = [0; 8];
+/// Encrypted packets do without a checksum.
+const CHECKSUM: [u8; 4] = [0; 4];
 /// Pairs of UDP addresses that are remembered because an encrypted handshake passed between them. Beyond it all are forgotten.
 const PAIRS_MAX: usize = 4_096;
 
@@ -82,18 +82,23 @@ impl Decrypter {
             }
             self.encrypted.extend(pair(&found));
         }
-        let ports = match seen {
+        let (tag, ports) = match seen {
             Seen::Foreign if !is_ciphertext(&found, payload, |pair| self.encrypted.contains(pair)) => return found,
             Seen::Foreign | Seen::Closed => {
                 self.closed += 1;
                 return Transport { encryption: Encryption::Kept, ..found };
             }
-            Seen::Opened(_, ports) => ports,
+            Seen::Opened(sender, ports) => {
+                // Nor do they have a verification tag: this one differs by association and by direction.
+                let number = self.reader.latest_association().unwrap_or(0) << 1 | u64::from(sender == Side::Server);
+                (number.to_be_bytes(), ports)
+            }
         };
         self.packet.clear();
         self.packet.extend_from_slice(header);
         self.packet.extend(ports.into_iter().flat_map(u16::to_be_bytes));
-        self.packet.extend(TAG_AND_CHECKSUM);
+        self.packet.extend(tag.iter().skip(4));
+        self.packet.extend(CHECKSUM);
         self.packet.extend_from_slice(&self.chunks);
         let len = self.packet.len();
         let encryption = Encryption::Removed { bytes: found.len.saturating_sub(len) };

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use festina_sctp::wire::{CommonHeader, DataHeader, PacketBuilder, Ssn, StreamId, Tsn};
+use festina_sctp::wire::{ChunkOut, CommonHeader, DataHeader, PacketBuilder, Ssn, StreamId, Tsn};
 use festina_trace::analysis::columns::{COLUMNS, Kind, Value, csv_header, csv_line, json_line, kind};
 use festina_trace::analysis::{Retransmission, Summary, Write};
 use festina_trace::{
@@ -371,12 +371,12 @@ fn delays_to_delivery_come_from_the_receivers_capture_whatever_its_clock_says() 
     assert_eq!(delivered, [Some(20), Some(320), Some(310)]);
 }
 
-/// An SCTP packet with one chunk of ten bytes, in UDP.
-fn sctp_in_udp(tsn: u32, ports: [u16; 2]) -> Vec<u8> {
+/// An SCTP packet in UDP between these addresses, with a chunk of ten bytes, or without a TSN with a heartbeat.
+fn sctp_between(hosts: [&str; 2], ports: [u16; 2], tsn: Option<u32>) -> Vec<u8> {
     let header = CommonHeader { source_port: 5_000, destination_port: 5_001, verification_tag: 9 };
     let mut packet = Vec::new();
     let mut builder = PacketBuilder::new(&mut packet, header, 1_200);
-    let data = DataHeader {
+    let data = |tsn| DataHeader {
         tsn: Tsn(tsn),
         stream: StreamId(0),
         ssn: Ssn(0),
@@ -386,11 +386,43 @@ fn sctp_in_udp(tsn: u32, ports: [u16; 2]) -> Vec<u8> {
         end: true,
         immediate: false,
     };
-    assert!(builder.data(&data, &[0; 10]));
+    assert!(match tsn {
+        Some(tsn) => builder.data(&data(tsn), &[0; 10]),
+        None => builder.chunk(&ChunkOut::Heartbeat { info: b"info" }),
+    });
     builder.finish();
-    let [from, to] =
-        [("10.0.0.1", ports[0]), ("10.0.0.2", ports[1])].map(|(ip, port)| address(&format!("{ip}:{port}")));
+    let [from, to] = [(hosts[0], ports[0]), (hosts[1], ports[1])].map(|(ip, port)| address(&format!("{ip}:{port}")));
     ip::encapsulate_udp(from, to, &packet).expect("short")
+}
+
+/// An SCTP packet with one chunk of ten bytes, in UDP.
+fn sctp_in_udp(tsn: u32, ports: [u16; 2]) -> Vec<u8> {
+    sctp_between(["10.0.0.1", "10.0.0.2"], ports, Some(tsn))
+}
+
+#[test]
+fn a_path_that_begins_with_a_heartbeat_belongs_to_the_association_with_its_tag() {
+    const FIRST: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
+    // In the order of addresses the ends of the second path are the other way round.
+    const SECOND: [&str; 2] = ["10.9.0.1", "10.1.0.2"];
+    let ports = [9_899, 9_899];
+    let packets = [
+        (0, sctp_between(FIRST, ports, Some(1))),
+        (10, sctp_between(SECOND, ports, None)),
+        (100, sctp_between(SECOND, ports, Some(2))),
+        (200, sctp_between(FIRST, ports, Some(3))),
+        (300, sctp_between(SECOND, ports, Some(3))),
+    ];
+    let found = analysed(&packets);
+    let [stream] = found.streams.as_slice() else { panic!("{:?}", found.streams) };
+    assert_eq!((stream.source, stream.destination), (address("10.0.0.1:5000"), address("10.0.0.2:5001")));
+    let paths: Vec<_> = stream.paths.iter().map(|path| (path.source, path.chunks_first, path.chunks_again)).collect();
+    let [first, second] = [FIRST, SECOND].map(|[source, _]| source.parse().expect("an address"));
+    assert_eq!(paths, [(first, 2, 0), (second, 1, 1)]);
+    assert!(json_line(stream).contains(r#""destination":"10.1.0.2","packets":2,"#), "{}", json_line(stream));
+    // On both sides of a NAT the packets of an association look like two.
+    let translated: Vec<_> = packets.into_iter().filter(|(at, _)| *at != 10).collect();
+    assert_eq!(analysed(&translated).streams.len(), 2);
 }
 
 #[test]

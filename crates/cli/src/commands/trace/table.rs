@@ -169,6 +169,16 @@ fn shapes(streams: &[StreamReport], top: usize) -> String {
             stream.thinness.share_thin().map_or(String::new(), |share| format!("{:.0} %", 100.0 * share)),
             ms(stream.rtt_ns.min()),
         );
+        for path in stream.paths.iter().filter(|_| stream.paths.len() > 1) {
+            let pair = format!("  {} > {}", path.source, path.destination);
+            let _ = writeln!(
+                text,
+                "{pair:<ENDS$} {:>7} {} of {} chunks sent again",
+                path.packets,
+                path.chunks_again,
+                path.chunks_first + path.chunks_again
+            );
+        }
     }
     text + "\n"
 }
