@@ -149,6 +149,7 @@ impl Association {
 
     /// Creates an association from a valid cookie. The caller then passes that cookie to it again, which confirms it.
     fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
+        let remote = multihoming::beside(remote, cookie.address);
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
         let round_trip = handshake::cookie_round_trip(now, cookie, context.config());

@@ -90,7 +90,7 @@ impl Association {
         }
         let (tag, path) = (header.verification_tag, path.unwrap_or(PathId::PRIMARY));
         if let Some(others) = &mut self.paths.others {
-            others.came_by = path;
+            (others.came_by, others.answers) = (path, Some(path));
         }
         let (had_data, had_sack, had_ecne) = (false, false, false);
         let mut arrival = Arrival { now, from, path, ecn, tag, bytes, had_data, had_sack, had_ecne };

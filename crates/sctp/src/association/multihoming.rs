@@ -9,6 +9,7 @@ use super::Association;
 use super::extensions::Extensions;
 use super::path::{Path, initial_window_bytes};
 use super::paths::{HEARTBEAT_PACKET_BYTES, PathState};
+use super::state::State;
 use crate::path_id::PathId;
 use crate::send::{SendPath, TimerExpiry};
 
@@ -209,7 +210,11 @@ impl Association {
     /// SHUTDOWN or SHUTDOWN ACK was not answered: the next one leaves by a path with fewer errors.
     pub(super) fn shutdown_timed_out(&mut self, now: Instant) {
         if self.paths.are_several() && self.state.expects_answers() {
-            let id = self.paths.repairs();
+            let is_answer = matches!(self.state, State::ShutdownAckSent { .. });
+            let id = if is_answer { self.paths.answers() } else { self.paths.repairs() };
+            if let Some(others) = &mut self.paths.others {
+                others.answers = None;
+            }
             self.paths.of_mut(id).failed(now, &self.context.config().retries, true);
             self.paths.assign();
         }
@@ -220,6 +225,13 @@ impl Association {
     pub(super) fn answers_on(&self, id: PathId) -> bool {
         self.control.first_reply().is_some_and(|reply| self.paths.answer_on(reply.path(), id))
     }
+}
+
+/// The transport address of a peer at `address`, one of whose packets came from `source`.
+pub(super) fn beside(source: SocketAddr, address: IpAddr) -> SocketAddr {
+    let is_source = source.ip().to_canonical() == address.to_canonical();
+    // Its scope stays.
+    if is_source { source } else { SocketAddr::new(written_as(source.ip(), address), source.port()) }
 }
 
 /// Writes an IPv4 address as an IPv6 one if `other` is written so.

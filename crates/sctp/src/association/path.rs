@@ -116,7 +116,7 @@ impl Path {
         self.errors
     }
 
-    /// DATA left: the path is not idle.
+    /// DATA left that measures the round trip: the path is not idle (RFC 9260 §8.3).
     #[inline]
     pub(crate) fn used(&mut self, now: Instant) {
         self.used_at = now;
@@ -223,7 +223,7 @@ impl Path {
 
     /// The RTO, doubled for each error in a row (RFC 9260 §8.3).
     fn backed_off_rto(&self, rto_max: Duration) -> Duration {
-        self.sending.rto().saturating_mul(1_u32.checked_shl(self.errors).unwrap_or(u32::MAX)).min(rto_max)
+        doubled(self.sending.rto(), self.errors).min(rto_max)
     }
 
     /// The pause before the next heartbeat; `None` if the application wants none. It is endless if the application wants none on idle paths,
@@ -237,11 +237,15 @@ impl Path {
     }
 
     /// Time limit for the answer to a heartbeat sent now. With a peer timeout the next heartbeat follows then, and another at the end of that
-    /// timeout.
-    pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config) -> Duration {
+    /// timeout. On a path that may have failed each takes twice as long as the one before (RFC 7829 §3.2).
+    pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config, is_suspected: bool) -> Duration {
         let Some(timeout) = config.peer_timeout else {
-            let is_asked_again = self.standing == Standing::Unconfirmed;
-            return if is_asked_again { self.backed_off_rto(config.timers.rto_max) } else { self.sending.rto() };
+            let rto_max = config.timers.rto_max;
+            return match self.standing {
+                Standing::Unconfirmed => self.backed_off_rto(rto_max),
+                _ if is_suspected => doubled(self.sending.rto(), self.unanswered.0.into()).min(rto_max),
+                _ => self.sending.rto(),
+            };
         };
         let wait = self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, question_pause_max(timeout));
         match self.asked_at.get().map(|asked_at| asked_at + timeout) {
@@ -356,6 +360,10 @@ impl Path {
         }
         Some(HeartbeatAnswer { round_trip })
     }
+}
+
+fn doubled(rto: Duration, times: u32) -> Duration {
+    rto.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
 }
 
 /// Maximum interval between requests with a peer timeout.
