@@ -50,19 +50,30 @@ fn repairs_and_copies_by_another_path_shorten_the_tail_within_their_bytes() {
     let copies = cost(PathPolicy::Copies, [100, 60], 8);
     let both = cost(PathPolicy::Both, [100, 60], 8);
     assert!(repairs.p99 <= ms(130) && repairs.p999 <= ms(200), "{repairs:?}");
-    assert!(copies.p99 <= ms(55) && copies.p999 <= ms(155), "{copies:?}");
+    assert!(copies.p99 <= ms(55) && copies.p999 <= ms(135), "{copies:?}");
     assert!(repairs.bytes * 100 <= alone.bytes * 115, "{repairs:?} {alone:?}");
     assert!(copies.bytes * 100 <= alone.bytes * 210, "{copies:?} {alone:?}");
     assert!(both.p99 <= copies.p99, "{both:?}");
 }
 
+/// The acknowledgement of a copy is none of the packet that it copies: it measures another path, and its duplicates say nothing of losses on this one. A
+/// heartbeat whose answer is lost leaves no path that has answered since.
 #[test]
 fn a_slow_second_path_makes_nothing_later_than_the_fast_one_alone() {
-    let alone = cost(PathPolicy::PrimaryOnly, [20, 200], 1);
-    for policy in [PathPolicy::Repairs, PathPolicy::Copies] {
-        for round_trips in [[20, 200], [200, 20]] {
+    for round_trips in [[20, 200], [100, 200], [60, 100]] {
+        let alone = cost(PathPolicy::PrimaryOnly, round_trips, 1);
+        for policy in [PathPolicy::Repairs, PathPolicy::Copies, PathPolicy::Both] {
             let cost = cost(policy, round_trips, 8);
             assert!(cost.p50 <= alone.p50 && cost.p99 <= alone.p99 && cost.p999 <= alone.p999, "{cost:?} {alone:?}");
         }
+    }
+}
+
+#[test]
+fn a_slow_first_path_makes_nothing_later_than_the_fast_one_alone() {
+    let alone = cost(PathPolicy::PrimaryOnly, [20, 200], 1);
+    for policy in [PathPolicy::Repairs, PathPolicy::Copies] {
+        let cost = cost(policy, [200, 20], 8);
+        assert!(cost.p50 <= alone.p50 && cost.p99 <= alone.p99 && cost.p999 <= alone.p999, "{cost:?} {alone:?}");
     }
 }
