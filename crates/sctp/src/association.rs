@@ -533,13 +533,13 @@ impl Association {
                 continue;
             }
             let is_missed = self.paths.of(id).heartbeat_missed(now);
-            is_dead |= is_missed && self.path_failed(now, id);
-            let asks_again = expects_answers || self.probes_again(id);
+            is_dead |= is_missed && self.heartbeat_counts(id) && self.path_failed(now, id);
+            let asks_again = self.probes_again(id) || expects_answers && self.paths.of(id).is_asked();
             let (path, context) = (self.paths.of_mut(id), &self.context);
             let pause = path.heartbeat_pause(now, context, self.tags.local);
             if !is_missed {
                 path.send_heartbeat_if_idle(now, pause.unwrap_or(Duration::MAX), quiet);
-            } else if asks_again && path.is_asked() {
+            } else if asks_again {
                 path.heartbeat_at_once();
             } else {
                 path.set_heartbeat(now, pause);

@@ -201,6 +201,11 @@ impl Association {
         is_new || self.paths.is_suspected(id)
     }
 
+    /// Returns whether a missed heartbeat is an error: not of one of several paths that has answered since, or the loss of its answer would leave the path.
+    pub(super) fn heartbeat_counts(&self, id: PathId) -> bool {
+        !self.paths.are_several() || !self.paths.of(id).has_answered_since_heartbeat()
+    }
+
     /// The paths to confirmed addresses.
     #[inline]
     pub(super) fn confirmed_paths(&self) -> impl Iterator<Item = &Path> {

@@ -91,7 +91,10 @@ impl Association {
             let (may_stray, begin) = (self.may_stray(path), buffer.len());
             let written = self.build_packet::<true>((now, path), errand, has_header, buffer);
             let packet = buffer.get(begin..).filter(|_| written.0 > 0)?;
-            Some((if may_stray { self.share(now, path, errand, packet) } else { path }, written))
+            if may_stray {
+                self.share(now, path, errand, has_header, packet);
+            }
+            Some((path, written))
         })
     }
 

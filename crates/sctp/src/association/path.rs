@@ -303,6 +303,11 @@ impl Path {
         matches!(self.heartbeat, Heartbeat::Sent { missed_at, .. } if now >= missed_at)
     }
 
+    /// Whether the path has answered something since its last heartbeat left.
+    pub(crate) fn has_answered_since_heartbeat(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Sent { sent_at, .. } if self.answered_at > sent_at)
+    }
+
     /// Lets a heartbeat leave if the path has been idle for `pause` (RFC 9260 §8.3), or if neither side has said anything for `quiet`;
     /// looks again later otherwise.
     pub(crate) fn send_heartbeat_if_idle(&mut self, now: Instant, pause: Duration, quiet: Duration) {

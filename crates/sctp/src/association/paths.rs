@@ -301,11 +301,6 @@ impl Paths {
         let repairs = repairs.map_or(data, |(_, path)| path.sending.id());
         let [helper, copier] =
             [sharing.slower_max(), sharing.copies_slower_max()].map(|max| self.helper_of(data, max?));
-        // It costs at most a quarter of a round trip more.
-        let srtt = |id| Self::of(self, id).sending.srtt().unwrap_or_default();
-        let is_helper_first = helper.is_some_and(|helper| srtt(helper) <= srtt(data) * 3 / 2);
-        // A thick stream is repaired where its window is.
-        let repairs = helper.filter(|_| Self::of(self, data).sending.is_thin()).unwrap_or(repairs);
         for path in self.iter_mut() {
             let id = path.sending.id();
             let has_copies = id == data && copier.is_some();
@@ -313,7 +308,6 @@ impl Paths {
         }
         if let Some(others) = &mut self.others {
             (others.data, others.repairs, others.sharing.helper) = (data, repairs, helper);
-            others.sharing.is_helper_first = is_helper_first;
             others.sharing.preferred = primary;
             others.sharing.copier = copier;
         }

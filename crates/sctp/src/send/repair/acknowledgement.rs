@@ -109,7 +109,7 @@ impl Repair {
         let needless = arrival.is_first_resend
             && arrival.fast_retransmitted
             && answers_earlier(now, arrival.sent_at, self.rtt.rtt_min());
-        if !(arrived_late || needless) || !self.tolerates_reordering() {
+        if !(arrived_late || needless) || !self.tolerates_reordering() || !self.measures {
             return;
         }
         let reordering = self.reordering.get_or_insert_default();
@@ -250,7 +250,11 @@ impl Repair {
             })
         };
         let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
-        if let Some(sample) = self.round_trip.take_sample(&news, is_acked).filter(|_| self.measures) {
+        let sample = self.round_trip.take_sample(&news, is_acked);
+        if !self.measures {
+            // A duplicate that this path reports later would settle the round trip of the other one.
+            self.round_trip.leave_unsettled();
+        } else if let Some(sample) = sample {
             self.on_round_trip(now, path, sample.rtt, events);
             if sample.is_undelayed {
                 self.measured_undelayed(now, sample.rtt);
