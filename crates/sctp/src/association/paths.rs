@@ -354,7 +354,6 @@ impl Paths {
         self.of_mut(id).answered(now, events);
         if let Some(others) = &mut self.others {
             others.errors = 0;
-            others.sharing.answered();
             *others.silent_until.of_mut(id) = OptionalInstant::NONE;
             self.assign();
         }

@@ -26,8 +26,9 @@ pub(super) struct Sharing {
     pub(super) copier: Option<PathId>,
     /// The first packet with chunks that may be lost leaves by the helper, and the second by the path of new data; or the other way round.
     pub(super) is_helper_first: bool,
-    /// The next one leaves by the path whose turn is second.
-    is_second: bool,
+    /// The next one leaves by the path whose turn is second, until all chunks below this TSN are acknowledged. A later acknowledgement says nothing of
+    /// the repair, and the path whose turn is first may have failed.
+    second_to: Option<u64>,
     /// The next TSN when a packet last left by another path, until all below are acknowledged.
     strayed_to: Option<u64>,
     /// A packet that leaves next.
@@ -45,7 +46,7 @@ impl Sharing {
             helper: None,
             copier: None,
             is_helper_first: true,
-            is_second: false,
+            second_to: None,
             strayed_to: None,
             copy: None,
             copied: (Instant::ZERO, 0),
@@ -65,11 +66,6 @@ impl Sharing {
             PathPolicy::Both => Some(u32::MAX),
         }
     }
-
-    /// Something was acknowledged.
-    pub(super) fn answered(&mut self) {
-        self.is_second = false;
-    }
 }
 
 impl Association {
@@ -82,18 +78,24 @@ impl Association {
 
     /// Returns whether the next packet on this path may leave by another: it holds nothing that is meant for this one.
     pub(super) fn may_stray(&self, id: PathId) -> bool {
-        let (is_data_path, path) = (self.paths.carries_new_data(id), self.paths.of(id));
-        is_data_path && !path.heartbeat_ready() && !self.control.wants_packet()
+        !self.paths.of(id).heartbeat_ready() && !self.control.wants_packet()
     }
 
-    /// Returns the path that a packet leaves by that was built on the path of new data, and keeps a copy if another leaves as well.
+    /// Returns the path that a packet built on this path leaves by, and keeps a copy if another leaves as well.
     pub(super) fn share(&mut self, now: Instant, id: PathId, errand: Errand, packet: &[u8]) -> PathId {
         let (is_thin, next_tsn) = (self.paths.of(id).sending.is_thin(), outstanding_tsns(&self.sender).end);
+        let data_path = self.paths.primary().sending.id();
         let Some(sharing) = self.paths.sharing_mut() else { return id };
+        if id != data_path {
+            // Chunks that the helper has not brought leave by the path of new data.
+            return if errand.sends_again() && sharing.helper == Some(id) { data_path } else { id };
+        }
         if let Some(helper) = sharing.helper.filter(|_| errand.sends_again()) {
-            let is_turn = sharing.is_helper_first != sharing.is_second;
-            sharing.is_second = !sharing.is_second;
-            if is_turn {
+            let is_second = sharing.second_to.take().is_some();
+            if !is_second {
+                sharing.second_to = Some(next_tsn);
+            }
+            if sharing.is_helper_first != is_second {
                 sharing.strayed_to = Some(next_tsn);
                 return helper;
             }
@@ -104,6 +106,17 @@ impl Association {
             self.copy(now, next_tsn, copier, packet);
         }
         id
+    }
+
+    /// A packet is about to be built on this path. Chunks that it sends again may have left by another, whose acknowledgement then answers for neither.
+    pub(super) fn note_errand(&mut self, id: PathId, errand: Errand) {
+        let next_tsn = outstanding_tsns(&self.sender).end;
+        if errand.is_due()
+            && !self.paths.carries_new_data(id)
+            && let Some(sharing) = self.paths.sharing_mut()
+        {
+            sharing.strayed_to = Some(next_tsn);
+        }
     }
 
     fn copy(&mut self, now: Instant, next_tsn: u64, copier: PathId, packet: &[u8]) {
@@ -143,6 +156,7 @@ impl Association {
         let first_tsn = outstanding_tsns(sender).start;
         if let Some(others) = &mut paths.others {
             others.sharing.strayed_to.take_if(|strayed_to| *strayed_to <= first_tsn);
+            others.sharing.second_to.take_if(|second_to| *second_to <= first_tsn);
         }
         Ok(())
     }
