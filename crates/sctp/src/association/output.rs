@@ -89,6 +89,7 @@ impl Association {
         self.paths.ids().find_map(|path| {
             let errand = self.reason_to_write::<true>(now, path)?;
             let (may_stray, begin) = (self.may_stray(path), buffer.len());
+            self.note_errand(path, errand);
             let written = self.build_packet::<true>((now, path), errand, has_header, buffer);
             let packet = buffer.get(begin..).filter(|_| written.0 > 0)?;
             if may_stray {

@@ -115,6 +115,18 @@ impl Association {
         }
     }
 
+    /// A packet is about to be built on this path. Chunks that it sends again may have left by another, whose acknowledgement then answers for neither.
+    pub(super) fn note_errand(&mut self, id: PathId, errand: Errand) {
+        let next_tsn = outstanding_tsns(&self.sender).end;
+        if errand.is_due()
+            && !self.paths.carries_new_data(id)
+            && let Some(sharing) = self.paths.sharing_mut()
+            && sharing.policy != PathPolicy::PrimaryOnly
+        {
+            sharing.strayed_to = Some(next_tsn);
+        }
+    }
+
     fn copy(&mut self, (now, next_tsn): (Instant, u64), carrier: PathId, has_header: bool, packet: &[u8]) {
         let header = header_to(self.ports, self.tags.peer);
         let sending = &self.paths.of(carrier).sending;
