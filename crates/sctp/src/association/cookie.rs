@@ -194,19 +194,10 @@ impl Cookie {
     /// Checks an echoed cookie (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time. A peer with several addresses may echo it from any
     /// of them.
     pub(crate) fn open(context: &Context, now: Instant, bearer: &Bearer, echoed: &[u8]) -> CookieVerdict {
-        let Some((body, rest)) = echoed.split_first_chunk() else { return CookieVerdict::Forged };
-        let Some((addresses, claimed)) = rest.split_last_chunk() else { return CookieVerdict::Forged };
-        let (addresses, home) = match addresses.split_last_chunk::<16>() {
-            Some((list, home)) if list.first().is_some_and(|&count| count > 0) => {
-                (list, IpAddr::from(*home).to_canonical())
-            }
-            _ => (addresses, bearer.address),
-        };
-        if addresses.len() > LIST_BYTES_MAX {
-            return CookieVerdict::Forged;
-        }
+        let Some((body, addresses, home, claimed)) = split(echoed) else { return CookieVerdict::Forged };
+        let home = home.unwrap_or(bearer.address);
         let signed = Bearer { address: home, ..*bearer };
-        let (mut body, claimed) = (*body, u128::from_be_bytes(*claimed));
+        let mut body = *body;
         encrypt(context, claimed, &mut body);
         let mut cookie = Self::read(now, &signed, &body);
         if !equal_in_constant_time(mac(context, cookie.created_at, (&body, addresses), &signed), claimed) {
@@ -240,6 +231,28 @@ impl Cookie {
         let (addresses, ports, address) = (AddressBook::default(), bearer.ports, bearer.address);
         Self { created_at, prolonged, tags, tie_tags, peer, addresses, ports, address }
     }
+}
+
+/// The parts of an echoed cookie: body, list of addresses, where the INIT ACK went if it says so, and MAC.
+type Parts<'c> = (&'c [u8; BODY_BYTES], &'c [u8], Option<IpAddr>, u128);
+
+fn split(echoed: &[u8]) -> Option<Parts<'_>> {
+    let (body, rest) = echoed.split_first_chunk()?;
+    let (list, claimed) = rest.split_last_chunk()?;
+    let (list, home) = match list.split_last_chunk::<16>() {
+        Some((list, home)) if list.first().is_some_and(|&count| count > 0) => {
+            (list, Some(IpAddr::from(*home).to_canonical()))
+        }
+        _ => (list, None),
+    };
+    (list.len() <= LIST_BYTES_MAX).then_some((body, list, home, u128::from_be_bytes(*claimed)))
+}
+
+/// The addresses in a cookie that may be forged, if its peer has several.
+pub(crate) fn addresses_in(echoed: &[u8]) -> Vec<IpAddr> {
+    let Some((_, list, Some(home), _)) = split(echoed) else { return Vec::new() };
+    let others = AddressBook::from_list(list).unwrap_or_default();
+    [&[home], others.as_slice()].concat()
 }
 
 /// Encrypts the secret part of a body, or decrypts it again. Two cookies with the same MAC are the same cookie, so that each key stream

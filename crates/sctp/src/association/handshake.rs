@@ -321,10 +321,8 @@ impl Association {
         }
         self.control.clear();
         self.paths.close_others();
-        if self.context.multihoming().is_some() {
-            // The destination of the INIT ACK is the only confirmed address (RFC 9260 §5.4).
-            self.paths.first_mut().remote = beside(from, cookie.address);
-        }
+        // The destination of the INIT ACK is the only confirmed address (RFC 9260 §5.4).
+        self.paths.first_mut().remote = beside(from, cookie.address);
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
         self.sender.flight.reset_for_restart(self.first_tsn, &mut self.events);

@@ -232,8 +232,8 @@ impl Association {
     }
 }
 
-/// The transport address of a peer at `address`, one of whose packets came from `source`.
-pub(super) fn beside(source: SocketAddr, address: IpAddr) -> SocketAddr {
+/// Returns the transport address of a peer at `address`, one of whose packets came from `source`: with the same port, and written in the same form.
+pub fn beside(source: SocketAddr, address: IpAddr) -> SocketAddr {
     let is_source = source.ip().to_canonical() == address.to_canonical();
     // Its scope stays.
     if is_source { source } else { SocketAddr::new(written_as(source.ip(), address), source.port()) }
