@@ -226,6 +226,9 @@ festina_status festina_endpoint_free(festina_endpoint *endpoint);
 /* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity.
  * On failure the text is empty and the length 0. */
 size_t festina_endpoint_local_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
+/* Replaces the socket by one at another address or port while associations live, such as after a change of networks; on failure the old socket stays.
+ * Peers of encrypted associations follow, and others if only the port has changed. */
+festina_status festina_endpoint_rebind(const festina_endpoint *endpoint, const char *address);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */
 festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t port, festina_listener **listener);

@@ -47,6 +47,10 @@ pub trait Channel {
     fn handle_timeout(&mut self, now: Instant) {
         self.core_mut().handle_timeout(now);
     }
+    /// Packets leave from another own address from now on on some paths: as [`sctp::Association::rebind`].
+    fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        self.core_mut().rebind(now, is_other_network);
+    }
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     #[inline]
     fn poll_deadline(&self) -> Option<Instant> {
@@ -122,6 +126,9 @@ macro_rules! kinds {
             #[inline]
             fn handle_timeout(&mut self, now: Instant) {
                 match self { $(Self::$kind(channel) => channel.handle_timeout(now),)* }
+            }
+            fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+                match self { $(Self::$kind(channel) => channel.rebind(now, is_other_network),)* }
             }
             #[inline]
             fn poll_deadline(&self) -> Option<Instant> {
@@ -311,6 +318,10 @@ impl Channel for Secure {
     #[inline]
     fn handle_timeout(&mut self, now: Instant) {
         self.association.handle_timeout(now);
+    }
+
+    fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        self.association.rebind(now, is_other_network);
     }
 
     #[inline]

@@ -410,6 +410,13 @@ impl SecureAssociation {
         self.channel.tls().connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
+    /// Datagrams leave from another own address from now on on some paths: as [`Association::rebind`].
+    pub fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        (self.ends.local, self.ends.sent_from) = (None, None);
+        let Some(core) = self.core.as_mut().filter(|_| self.is_adopted) else { return };
+        core.rebind(now, is_other_network);
+    }
+
     /// Switches to the next keys (RFC 9001 §6), which also happens automatically after 2^22 packets. Returns `false`, without effect, before the peer
     /// has confirmed the current ones. After 16 calls, each further one takes 64 packets sent.
     pub fn update_keys(&mut self) -> bool {

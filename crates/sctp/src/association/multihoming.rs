@@ -10,7 +10,7 @@ use super::extensions::Extensions;
 use super::path::{Path, initial_window_bytes};
 use super::paths::{HEARTBEAT_PACKET_BYTES, PathState};
 use crate::path_id::PathId;
-use crate::send::{SendPath, TimerExpiry};
+use crate::send::{FlightAgain, SendPath, TimerExpiry};
 
 /// Maximum bytes sent to unconfirmed addresses, as a multiple of the bytes received: no more than to the source of an INIT.
 const UNCONFIRMED_BYTES_FACTOR: u64 = 3;
@@ -65,10 +65,37 @@ impl Association {
         self.paths.of(path).is_confirmed()
     }
 
+    /// Returns how often in a row the only path has failed, on an endpoint with several addresses: if there are more failures than before, the caller sends from another
+    /// address, and calls [`rebind`](Self::rebind).
+    #[inline]
+    pub fn failures_of_only_path(&self) -> Option<u32> {
+        self.paths.others.as_ref().filter(|others| others.is_empty())?;
+        Some(self.paths.first().errors())
+    }
+
     /// Chooses the primary path (RFC 9260 §11.1.5), which new data leaves by while it is active. Returns `false`, without effect, unless there is such
     /// a path and its address is confirmed.
     pub fn set_primary(&mut self, path: PathId) -> bool {
         self.paths.set_primary(path)
+    }
+
+    /// This side sends from another address from now on to those of the peer's addresses for which `is_other_network` returns something. A heartbeat and
+    /// the earliest data in flight leave there at once: the peer learns the address from them. On another network, window and loss are unknown, and the
+    /// round trip is a guess until one is measured. With another port alone all measurements stay.
+    pub fn rebind(&mut self, now: Instant, mut is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        if !self.state.sends_data() {
+            return;
+        }
+        let Self { context, sender, paths, .. } = self;
+        for path in paths.iter_mut().filter(|path| path.is_confirmed()) {
+            let Some(is_other_network) = is_other_network(path.remote.ip()) else { continue };
+            if is_other_network {
+                path.forget(context.config());
+                path.sending.shorten_timeout(now);
+            }
+            path.heartbeat_at_once();
+            sender.repeat_flight(now, &mut path.sending, FlightAgain::Elsewhere { room_bytes: u16::MAX });
+        }
     }
 
     /// Number of addresses in the peer's INIT or INIT ACK that were ignored: those of no single host, and those beyond the limit.
@@ -96,7 +123,8 @@ impl Association {
             Path::unconfirmed(now, remote, sending)
         });
         let paths: Vec<_> = paths.collect();
-        if !paths.is_empty() {
+        // A single path is supervised if it can lead over another network of this side.
+        if !paths.is_empty() || multihoming.addresses.len() > 1 {
             self.paths.open(paths, multihoming);
             if let Some(others) = &mut self.paths.others {
                 others.bytes_unconfirmed = spent;
@@ -168,7 +196,8 @@ impl Association {
             }
             *silent_until = OptionalInstant::NONE;
             let is_active = |path: &Path| self.paths.state_of(path) == PathState::Active;
-            if self.paths.iter().any(|path| path.sending.id() != id && is_active(path)) {
+            let is_only = self.failures_of_only_path().is_some();
+            if is_only || self.paths.iter().any(|path| path.sending.id() != id && is_active(path)) {
                 is_dead |= self.move_flight(now, id, false);
             }
         }

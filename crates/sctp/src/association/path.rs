@@ -12,6 +12,9 @@ use crate::config::{Config, Retries};
 use crate::event::{Event, Events};
 use crate::send::SendPath;
 
+/// The round trip of another network, at least, until it is measured.
+const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(200);
+
 /// One destination.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -138,6 +141,12 @@ impl Path {
             self.sending.forget_path(config, initial_window_bytes(remote), AssumedRoundTrip::once(round_trip));
         }
         self.remote = remote;
+    }
+
+    /// This side sends from another network: all measurements are void, and the round trip may be longer.
+    pub(crate) fn forget(&mut self, config: &Config) {
+        let round_trip = self.sending.srtt().unwrap_or_default().max(UNKNOWN_ROUND_TRIP);
+        self.sending.forget_path(config, initial_window_bytes(self.remote), AssumedRoundTrip::once(round_trip));
     }
 
     /// Something leaves that a living peer answers.
