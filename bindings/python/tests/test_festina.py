@@ -352,6 +352,7 @@ def test_settings() -> None:
         receive_buffer_bytes=10_000,
         streams=(3, 4),
         interleaving=True,
+        peer_moves=False,
         associations_max=5,
         associations_per_address_max=4,
         accept_queue_max=3,

@@ -225,6 +225,9 @@ impl Channel for Plain {
 
     #[inline]
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled {
+        if self.0.forbids_source(path.remote, false) {
+            return Handled::Dropped;
+        }
         let packet = packet.freeze();
         let is_handled = self.0.handle_packet(now, path.remote, ecn, &packet).is_ok();
         handled(is_handled, || Packet::peek(&packet).is_ok_and(|header| header.verification_tag != 0))
@@ -306,6 +309,9 @@ impl Channel for Secure {
 
     #[inline]
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled {
+        if self.core().forbids_source(path.remote, true) {
+            return Handled::Dropped;
+        }
         let is_handled = self.association.handle_datagram(now, path, ecn, packet).is_ok();
         handled(is_handled, || self.association.is_established())
     }

@@ -160,7 +160,7 @@ pub struct SecureAssociation {
     is_confirmed: bool,
     /// The type of the chunk that answers a peer that has missed the end, and its path.
     late_answer: Option<(u8, PathId)>,
-    /// On a server, once its client is authenticated.
+    /// On a server, once its client is authenticated. On a client, once its server has sent from elsewhere.
     moves: Option<Box<Moves>>,
 }
 

@@ -241,6 +241,7 @@ static void a_full_buffer_and_every_setting(void)
     OK(festina_config_set_send_delay(config, 0));
     OK(festina_config_set_streams(config, 10, 10));
     OK(festina_config_set_interleaving(config, 1));
+    OK(festina_config_set_peer_moves(config, 0));
     OK(festina_config_set_associations_max(config, 2));
     pair = connected(config);
     festina_config_free(config);

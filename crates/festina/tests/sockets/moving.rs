@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use festina::lower::{LowerLayer, Received, Transmit};
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId};
+use festina::{
+    ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId, Transport,
+};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
@@ -240,6 +242,29 @@ async fn an_encrypted_association_moves_with_the_socket_of_its_client_in_the_mid
 }
 
 #[tokio::test]
+async fn an_encrypted_client_follows_its_server_to_another_address_in_the_middle_of_a_stream() {
+    let (client, server) = configs();
+    let pair = pair_with(client, server).await;
+    let new = if cfg!(target_os = "linux") { "127.0.0.3:0" } else { "127.0.0.1:0" };
+    let longest = stream_over(&pair, &[(&pair.server_endpoint, new.parse().unwrap())]).await;
+    println!("longest delay {longest:?}");
+    let remote = pair.server_endpoint.local_addr();
+    until("the client has followed", || pair.client.remote_addr() == remote).await;
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    let moved = |event| event == Some(Event::PeerMoved { path: PathId::PRIMARY, remote });
+    in_time(async { while !moved(pair.client.event().await) {} }).await;
+    // And both at once, one after the other.
+    for _ in 0..3 {
+        pair.client_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        until("the server has followed", || pair.server.remote_addr() == pair.client_endpoint.local_addr()).await;
+        pair.server_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        until("the client has followed", || pair.client.remote_addr() == pair.server_endpoint.local_addr()).await;
+    }
+    in_time(pair.client.send("still here")).await.unwrap();
+    assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "still here");
+}
+
+#[tokio::test]
 async fn a_server_follows_the_socket_of_an_idle_client() {
     for is_encrypted in [true, false] {
         let pair = if is_encrypted {
@@ -315,5 +340,25 @@ async fn the_first_of_several_addresses_is_replaced_and_later_associations_learn
             near.paths().iter().any(|path| path.remote.to_string() == "10.0.0.4:9899")
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forbids_moves_drops_packets_from_elsewhere_and_counts_them() {
+    for is_encrypted in [true, false] {
+        let (client, server) =
+            if is_encrypted { configs() } else { (festina::ClientConfig::plain(), festina::ServerConfig::plain()) };
+        let pair = pair_with(client, server.with_transport(Transport::default().with_peer_moves(false))).await;
+        in_time(pair.client.send("from the old socket")).await.unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "from the old socket");
+        let (before, dropped) = (pair.client_endpoint.local_addr(), pair.server_endpoint.stats().packets_dropped);
+        pair.client_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        in_time(pair.client.send("from the new one")).await.unwrap();
+        until("packets are dropped", || pair.server_endpoint.stats().packets_dropped >= dropped + 3).await;
+        assert!(pair.server.try_recv().is_err());
+        assert_eq!(pair.server.remote_addr(), before);
+        // The client is given its old port again.
+        pair.client_endpoint.rebind(before).unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "from the new one");
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use festina_units::{Instant, OptionalInstant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::Association;
 use super::extensions::Extensions;
@@ -14,6 +14,9 @@ use crate::send::{FlightAgain, SendPath, TimerExpiry};
 
 /// Maximum bytes sent to unconfirmed addresses, as a multiple of the bytes received: no more than to the source of an INIT.
 const UNCONFIRMED_BYTES_FACTOR: u64 = 3;
+
+/// Between probes of an address that has answered none, at most. So two sides whose network was down at first find each other at last.
+const UNCONFIRMED_PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
 /// Maximum bytes that a layer below adds to a packet if it protects them.
 const PROTECTION_BYTES_MAX: u64 = 20;
@@ -63,6 +66,19 @@ impl Association {
     #[inline]
     pub fn is_confirmed(&self, path: PathId) -> bool {
         self.paths.of(path).is_confirmed()
+    }
+
+    /// Returns whether packets of the established association from here are to be dropped, because the peer may not move
+    /// ([`PeerRequests::moves`](crate::PeerRequests::moves)): from another port of a path's address, or from an address of no path if that `counts_elsewhere`.
+    #[inline]
+    pub fn forbids_source(&self, from: SocketAddr, counts_elsewhere: bool) -> bool {
+        from != self.remote() && !self.context.config().peer_requests.moves && self.is_move(from, counts_elsewhere)
+    }
+
+    #[cold]
+    fn is_move(&self, from: SocketAddr, counts_elsewhere: bool) -> bool {
+        let port_differs = self.path_to(from.ip()).map(|path| self.destination(path).port() != from.port());
+        self.state.sends_data() && port_differs.unwrap_or(counts_elsewhere)
     }
 
     /// Returns how often in a row the only path has failed, on an endpoint with several addresses: if there are more failures than before, the caller sends from another
@@ -227,6 +243,29 @@ impl Association {
         let path = self.paths.of(id);
         let is_new = !path.is_confirmed() && path.errors() <= self.context.config().retries.path_max;
         is_new || self.paths.is_suspected(id)
+    }
+
+    /// After the first probes of an address that has answered none, each pause is twice as long as the one before. Returns whether that applies.
+    pub(super) fn probes_rarely(&mut self, now: Instant, id: PathId) -> bool {
+        let (interval, path_max) =
+            (self.context.config().timers.heartbeat_interval, self.context.config().retries.path_max);
+        let path = self.paths.of_mut(id);
+        let Some(more) = path.errors().checked_sub(path_max + 1).filter(|_| !path.is_confirmed()) else { return false };
+        let pause = interval.unwrap_or(UNCONFIRMED_PAUSE_MAX).saturating_mul(1 << more.min(16));
+        path.rest(now, pause.min(UNCONFIRMED_PAUSE_MAX));
+        true
+    }
+
+    /// A packet of the peer came on one of several paths. If its address is probed rarely, a probe follows at once.
+    #[cold]
+    pub(super) fn came_by(&mut self, id: PathId) {
+        if let Some(others) = &mut self.paths.others {
+            others.came_by = id;
+        }
+        let path = self.paths.of_mut(id);
+        if !path.is_confirmed() && path.errors() > self.context.config().retries.path_max && path.is_idle() {
+            path.heartbeat_at_once();
+        }
     }
 
     /// The paths to confirmed addresses.

@@ -303,6 +303,17 @@ impl Path {
         self.heartbeat = Heartbeat::Ready;
     }
 
+    /// Whether the next one waits for its time.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Idle { .. })
+    }
+
+    /// No heartbeat leaves before the pause is over, unless the peer is heard meanwhile: as if it had been heard at the end of the pause.
+    pub(crate) fn rest(&mut self, now: Instant, pause: Duration) {
+        (self.heard_at, self.asked_at) = (now + pause, OptionalInstant::NONE);
+        self.set_heartbeat(now, Some(pause));
+    }
+
     /// Whether a heartbeat has gone without its answer for as long as it waits.
     pub(crate) fn heartbeat_missed(&self, now: Instant) -> bool {
         matches!(self.heartbeat, Heartbeat::Sent { missed_at, .. } if now >= missed_at)
