@@ -536,6 +536,9 @@ impl Association {
             let is_missed = self.paths.of(id).heartbeat_missed(now);
             is_dead |= is_missed && self.heartbeat_counts(id) && self.path_failed(now, id);
             let asks_again = self.probes_again(id) || expects_answers && self.paths.of(id).is_asked();
+            if is_missed && self.probes_rarely(now, id) {
+                continue;
+            }
             let (path, context) = (self.paths.of_mut(id), &self.context);
             let pause = path.heartbeat_pause(now, context, self.tags.local);
             if !is_missed {

@@ -12,6 +12,9 @@ use crate::config::{Config, Retries};
 use crate::event::{Event, Events};
 use crate::send::SendPath;
 
+/// The round trip of another network, at least, until it is measured.
+const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(200);
+
 /// One destination.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -138,6 +141,12 @@ impl Path {
             self.sending.forget_path(config, initial_window_bytes(remote), AssumedRoundTrip::once(round_trip));
         }
         self.remote = remote;
+    }
+
+    /// This side sends from another network: all measurements are void, and the round trip may be longer.
+    pub(crate) fn forget(&mut self, config: &Config) {
+        let round_trip = self.sending.srtt().unwrap_or_default().max(UNKNOWN_ROUND_TRIP);
+        self.sending.forget_path(config, initial_window_bytes(self.remote), AssumedRoundTrip::once(round_trip));
     }
 
     /// Something leaves that a living peer answers.
@@ -296,6 +305,17 @@ impl Path {
     /// A heartbeat leaves with the next packet.
     pub(crate) fn heartbeat_at_once(&mut self) {
         self.heartbeat = Heartbeat::Ready;
+    }
+
+    /// Whether the next one waits for its time.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Idle { .. })
+    }
+
+    /// No heartbeat leaves before the pause is over, unless the peer is heard meanwhile: as if it had been heard at the end of the pause.
+    pub(crate) fn rest(&mut self, now: Instant, pause: Duration) {
+        (self.heard_at, self.asked_at) = (now + pause, OptionalInstant::NONE);
+        self.set_heartbeat(now, Some(pause));
     }
 
     /// Whether a heartbeat has gone without its answer for as long as it waits.

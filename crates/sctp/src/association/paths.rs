@@ -405,6 +405,11 @@ impl Paths {
 }
 
 impl Others {
+    /// Whether the first path is the only one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// Data of the peer came on a path.
     pub(super) fn note_data(&mut self, id: PathId) {
         if id.other().is_none_or(|other| self.paths.get(other).is_some_and(Path::is_confirmed)) {
