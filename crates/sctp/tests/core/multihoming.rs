@@ -1,5 +1,6 @@
 //! Two hosts with two addresses each, and two networks between them: loss, an outage of one network, and the delay that it costs.
 
+mod bottleneck;
 mod policies;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ struct TwoNetworks {
     ends: [Option<Association>; 2],
     listener: Listener,
     links: [[Link<Datagram>; 2]; 2],
+    /// The client's packets with their networks, if another carries them than these links.
+    outbox: Option<Vec<(usize, Datagram)>>,
     /// When the first packet with each message left and when it was received, by its number.
     sent_at: BTreeMap<u32, Instant>,
     delays: BTreeMap<u32, Duration>,
@@ -75,6 +78,7 @@ impl TwoNetworks {
             ends: [Some(client), None],
             listener,
             links,
+            outbox: None,
             sent_at: BTreeMap::new(),
             delays: BTreeMap::new(),
             delivered: Vec::new(),
@@ -110,7 +114,11 @@ impl TwoNetworks {
             let mut packet = Vec::new();
             let Some(transmit) = association.poll_transmit(self.now, &mut packet) else { break };
             let network = (0..2).find(|&network| address(1 - host, network) == transmit.destination).unwrap();
-            self.links[network][host].send(self.now, Datagram(packet, transmit.ecn));
+            let datagram = Datagram(packet, transmit.ecn);
+            match &mut self.outbox {
+                Some(outbox) if host == 0 => outbox.push((network, datagram)),
+                _ => drop(self.links[network][host].send(self.now, datagram)),
+            }
         }
         while let Some(message) = association.poll_message() {
             let number = u32::from_be_bytes(message.payload()[..4].try_into().unwrap());

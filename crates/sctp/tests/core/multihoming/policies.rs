@@ -66,8 +66,28 @@ fn a_slow_second_path_makes_nothing_later_than_the_fast_one_alone() {
         for policy in [PathPolicy::Repairs, PathPolicy::Copies, PathPolicy::Both] {
             let cost = cost(policy, round_trips, 8);
             assert!(cost.p50 <= alone.p50 && cost.p99 <= alone.p99 && cost.p999 <= alone.p999, "{cost:?} {alone:?}");
+            let adds_nothing = round_trips == [20, 200] && policy != PathPolicy::Both;
+            assert!(!adds_nothing || cost.bytes * 100 <= alone.bytes * 101, "{cost:?} {alone:?}");
         }
     }
+}
+
+#[test]
+fn a_path_that_fails_gets_heartbeats_and_no_copies() {
+    let bytes = |policy, paths_max, is_cut: bool| {
+        let multihoming = Multihoming { policy, paths_max, ..Multihoming::default() };
+        let mut networks = TwoNetworks::new(&Config::default(), &multihoming, Probability::ZERO, 1);
+        networks.stream(ms(5_000));
+        networks.cut(1, is_cut, Probability::ZERO);
+        networks.stream(ms(30_000));
+        let before = networks.client().stats().sent.bytes;
+        networks.stream(ms(30_000));
+        networks.client().stats().sent.bytes - before
+    };
+    let alone = bytes(PathPolicy::PrimaryOnly, 1, false);
+    let [whole, failed] = [false, true].map(|is_cut| bytes(PathPolicy::Copies, 8, is_cut));
+    println!("bytes alone {alone}, with copies {whole}, after the second network failed {failed}");
+    assert!(whole * 10 > alone * 19 && failed * 100 < alone * 102);
 }
 
 #[test]
