@@ -79,7 +79,7 @@ impl Remote {
         let is_chance = self.failures < 2 && !is_refused;
         let is_heard = now < self.heard_at + round_trip;
         let is_worse = self.left.is_some_and(|(left, until)| left == next && now < until);
-        // What has failed may have left from another address before.
+        // The failure may be that of another address, which was used before.
         if now < self.since + round_trip * 2 || is_chance && (is_heard || is_worse) {
             return false;
         }
@@ -169,9 +169,8 @@ impl Sources {
     /// The endpoint's socket at `old` was replaced by one at `new`.
     pub fn rebind(&mut self, old: IpAddr, new: IpAddr) {
         match self {
-            Self::Latest(latest) => {
-                *latest = latest.filter(|_| !old.is_unspecified()).map(|own| if own == old { new } else { own })
-            }
+            Self::Latest(latest) if old.is_unspecified() => *latest = None,
+            Self::Latest(latest) => *latest = latest.map(|own| if own == old { new } else { own }),
             // A socket at the unspecified address had any of the host's addresses.
             Self::Each(remotes) if old.is_unspecified() => remotes.clear(),
             Self::Each(remotes) => {

@@ -98,7 +98,8 @@ impl World {
         let (now, remote) = (world.now, server());
         let [client, _] = &mut world.ends;
         world.ids[0] = Some(if is_encrypted {
-            let random = std::array::from_fn(|at| seed.to_be_bytes()[at % 8].wrapping_mul(31).wrapping_add(at as u8));
+            let mut random = [7; 16];
+            random[..8].copy_from_slice(&seed.to_be_bytes());
             let (tls, server_name) = (&client_tls, "server.test".try_into().unwrap());
             let request =
                 Connect { tls, resumption: None, server_name, remote, ports, token: &[], random, known: None };

@@ -3,6 +3,7 @@
 mod departure;
 mod drain;
 mod draining;
+mod networks;
 mod outcomes;
 mod reconfigure;
 mod secure;
@@ -14,7 +15,6 @@ mod waiter;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,6 @@ use self::state::{Place, State, Wakes};
 pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::Watch;
 use crate::clock;
-use crate::endpoint::refusals::Refusal;
 use crate::endpoint::{Datagram, Entry, Shared};
 use crate::error::{TryRecvError, WrongScheduler};
 use crate::locks::lock;
@@ -550,31 +549,6 @@ impl Inner {
 
     pub(crate) fn peer_addresses(&self) -> Vec<IpAddr> {
         lock(&self.state).core.peer_addresses().collect()
-    }
-
-    /// The endpoint's socket at one address was replaced by one at another, or at another port.
-    pub(crate) fn rebound(self: &Arc<Self>, (old, new): (IpAddr, IpAddr)) {
-        self.change(|state, now| {
-            state.sources.rebind(old, new);
-            let sources = &state.sources;
-            state.core.rebind(now, |remote| sources.may_be(new, remote).then_some(new != old));
-        });
-    }
-
-    /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.
-    pub(crate) fn refused(self: &Arc<Self>, refusal: &Refusal) {
-        self.change(|state, now| match refusal {
-            Refusal::TooLarge { packet_bytes_max } => state.core.limit_datagram_bytes(*packet_bytes_max),
-            Refusal::NoWay { kind, cause } => {
-                state.no_way(*kind, cause, self.shared.addresses().len() < 2);
-                state.sources.supervise(now, &mut state.core, || self.shared.addresses(), true);
-            }
-        });
-    }
-
-    /// Why the system does not send to the peer, if that ended the handshake.
-    pub(crate) fn no_way(&self) -> Option<(io::ErrorKind, String)> {
-        lock(&self.state).take_no_way()
     }
 
     /// Bytes of the largest message that can be sent.

@@ -41,8 +41,6 @@ pub(crate) struct Shared {
     pub(crate) socket: Socket,
     pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
-    /// Only after the first of several addresses was replaced: that of associations that begin now.
-    renamed: Mutex<Option<Arc<sctp::Context>>>,
     /// Only on an encrypted endpoint.
     pub(super) secure: Option<Box<SecureSide>>,
     pub(crate) timers: Timers,
@@ -152,7 +150,6 @@ impl Shared {
             socket,
             tray: Tray::default(),
             context,
-            renamed: Mutex::default(),
             secure,
             timers,
             demux,
@@ -206,8 +203,10 @@ impl Shared {
         self.wake_driver();
         let new = self.socket.local_addr().ip();
         if are_several {
-            lock(&self.accepting).core.rebind(new);
-            *lock(&self.renamed) = Some(self.context.with_first_address(new));
+            let mut accepting = lock(&self.accepting);
+            accepting.core.rebind(new);
+            accepting.renamed = Some(self.context.with_first_address(new));
+            drop(accepting);
             self.note_rebound(new);
         }
         let associations = lock(&self.demux).all();
@@ -254,7 +253,7 @@ impl Shared {
             let problem = "a token and early messages need an encrypted endpoint";
             return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem.to_owned()) });
         }
-        let context = lock(&self.renamed).clone().unwrap_or_else(|| Arc::clone(&self.context));
+        let to = &lock(&self.accepting).renamed.clone().unwrap_or_else(|| Arc::clone(&self.context));
         loop {
             let id = self.next_id();
             let local = match options.local_port {
@@ -269,12 +268,9 @@ impl Shared {
             let known = if asks { lock(&self.destinations).recall(now, address) } else { None };
             let known = known.as_ref();
             let core = match &self.secure {
-                None => {
-                    let to = &context;
-                    Core::Plain(Plain(sctp::Association::connect_knowing(now, to, address, ports, nonce, known)))
-                }
+                None => Core::Plain(Plain(sctp::Association::connect_knowing(now, to, address, ports, nonce, known))),
                 Some(secure) => secure
-                    .connect(now, &context, (address, ports), options, known)
+                    .connect(now, to, (address, ports), options, known)
                     .map_err(|failure| ConnectError::Security { remote, failure })?,
             };
             let key = core.key();

@@ -90,6 +90,37 @@ fn a_client_moves_in_the_middle_of_a_stream_and_no_message_is_lost_or_very_late(
 }
 
 #[test]
+fn a_server_follows_a_client_that_says_so_at_once_also_an_idle_one() {
+    let new = "198.51.100.7:4242".parse().unwrap();
+    for is_busy in [true, false] {
+        let mut world = established(1);
+        let rebind = |world: &mut World| {
+            world.client_address = new;
+            world.client.rebind(world.now, |_| Some(true));
+        };
+        if is_busy {
+            let longest = stream(&mut world, |world, number| {
+                if number == 30 {
+                    rebind(world);
+                }
+            });
+            println!("longest delay to the server {:?}, to the client {:?}", longest[0], longest[1]);
+            assert!(longest.iter().all(|longest| *longest <= ONE_WAY * 4), "{longest:?}");
+        } else {
+            rebind(&mut world);
+        }
+        let begin = world.now;
+        assert!(world.run_until(ONE_WAY * 4, |world| moved(world) == [new]).0);
+        println!("followed {:?} after the last message", world.now - begin);
+        // From here on nothing of the server goes astray.
+        let before = world.client_received.len();
+        world.served[0].association.send(world.now, Message::new("to the new address")).unwrap();
+        world.run_for(ONE_WAY + Duration::from_millis(1));
+        assert_eq!(world.client_received.len(), before + 1);
+    }
+}
+
+#[test]
 fn a_new_address_has_fresh_path_state_and_a_new_port_keeps_it() {
     for (new, is_fresh) in [("198.51.100.7:4242", true), ("192.0.2.1:4242", false)] {
         let mut world = established(7);
@@ -160,9 +191,10 @@ fn a_thousand_packets_that_an_attacker_sends_on_or_repeats_from_elsewhere_move_n
             spoofed += 1;
         }
         // The same in the server's name.
-        for datagram in world.sent[1][seen_back..].to_vec() {
+        let back = world.sent[1][seen_back..].to_vec();
+        for datagram in &back {
             *received.entry(elsewhere(spoofed)).or_default() += datagram.len();
-            world.deliver_from(elsewhere(spoofed), 0, &datagram);
+            world.deliver_from(elsewhere(spoofed), 0, datagram);
             spoofed += 1;
         }
         (seen, seen_back) = (world.sent[0].len(), world.sent[1].len());

@@ -1,0 +1,38 @@
+//! Changes of the networks below an association: another socket, and packets that the system refuses.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use festina_endpoint::Channel;
+
+use super::Inner;
+use crate::endpoint::refusals::Refusal;
+use crate::locks::lock;
+
+impl Inner {
+    /// The endpoint's socket at one address was replaced by one at another, or at another port.
+    pub(crate) fn rebound(self: &Arc<Self>, (old, new): (IpAddr, IpAddr)) {
+        self.change(|state, now| {
+            state.sources.rebind(old, new);
+            let sources = &state.sources;
+            state.core.rebind(now, |remote| sources.may_be(new, remote).then_some(new != old));
+        });
+    }
+
+    /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.
+    pub(crate) fn refused(self: &Arc<Self>, refusal: &Refusal) {
+        self.change(|state, now| match refusal {
+            Refusal::TooLarge { packet_bytes_max } => state.core.limit_datagram_bytes(*packet_bytes_max),
+            Refusal::NoWay { kind, cause } => {
+                state.no_way(*kind, cause, self.shared.addresses().len() < 2);
+                state.sources.supervise(now, &mut state.core, || self.shared.addresses(), true);
+            }
+        });
+    }
+
+    /// Why the system does not send to the peer, if that ended the handshake.
+    pub(crate) fn no_way(&self) -> Option<(io::ErrorKind, String)> {
+        lock(&self.state).take_no_way()
+    }
+}
