@@ -228,10 +228,8 @@ impl Association {
                 packet.clear();
                 filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
             }
-            if filled.has_new_data {
-                path.used(now);
-            } else if filled.chunks > 0 || filled.forwarded {
-                path.asked(now);
+            if filled.chunks > 0 || filled.forwarded {
+                path.used(now, filled.has_new_data);
             }
             ecn = filled.ecn;
         }

@@ -44,6 +44,8 @@ pub(super) struct Others {
     errors: u32,
     /// Bytes sent to addresses that were not confirmed.
     pub(super) bytes_unconfirmed: u64,
+    /// Bytes that the peer had sent when it restarted, which allow nothing more.
+    pub(super) received_before: u64,
     /// When the next of those addresses may be probed.
     pub(super) probe_at: Instant,
     /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
@@ -88,7 +90,7 @@ impl Paths {
     pub(super) fn open(&mut self, paths: Vec<Path>, multihoming: &Multihoming) {
         let [primary, data, repairs, heard_data, came_by] = [PathId::PRIMARY; 5];
         let (sharing, suspected_above) = (Sharing::new(multihoming.policy), multihoming.suspected_above);
-        let (errors, bytes_unconfirmed, probe_at) = (0, 0, Instant::ZERO);
+        let (errors, bytes_unconfirmed, received_before, probe_at) = (0, 0, 0, Instant::ZERO);
         let silent_until = ByPath::default();
         self.others = Some(Box::new(Others {
             paths,
@@ -102,17 +104,18 @@ impl Paths {
             suspected_above,
             errors,
             bytes_unconfirmed,
+            received_before,
             probe_at,
             silent_until,
         }));
         self.assign();
     }
 
-    /// Removes all paths but the first, and returns the bytes that were sent to unconfirmed addresses.
-    pub(super) fn close_others(&mut self) -> u64 {
+    /// Removes all paths but the first.
+    pub(super) fn close_others(&mut self) {
         self.first.sending.set_duties(Duties::ALL);
         self.first.sending.set_measures(true);
-        self.others.take().map_or(0, |others| others.bytes_unconfirmed)
+        self.others = None;
     }
 
     /// Whether there are several paths.
