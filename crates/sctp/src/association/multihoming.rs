@@ -141,6 +141,9 @@ impl Association {
     /// Data was not acknowledged in time on one of several paths: another carries it on (RFC 9260 §6.4.1). Returns whether the peer counts as
     /// unreachable.
     pub(super) fn path_timed_out(&mut self, now: Instant, id: PathId, expiry: TimerExpiry) -> bool {
+        if matches!(expiry, TimerExpiry::Timeout { .. }) {
+            self.sender.count_elsewhere(now, &mut self.paths, id, true);
+        }
         match expiry {
             TimerExpiry::Timeout { counts: true } => self.move_flight(now, id, true),
             TimerExpiry::Timeout { counts: false } => false,

@@ -286,7 +286,8 @@ impl Paths {
     ///
     /// New data leaves by the primary path while it is active, or by a faster one if the policy says so, and otherwise by the first active path. If
     /// there is none, the path with the fewest errors is used, and a potentially failed one before an inactive one (RFC 7829 §3.2). A chunk that timed out leaves by a path with fewer errors
-    /// than its own, if one is active (RFC 9260 §6.4.1).
+    /// than its own, if one is active (RFC 9260 §6.4.1). With [`Destinations::repairs_elsewhere`](festina_recovery::profile::Destinations::repairs_elsewhere)
+    /// any lost chunk leaves by another path than new data, unless that one has more errors.
     pub(super) fn assign(&mut self) {
         let Some(others) = &self.others else { return };
         let (sharing, primary) = (&others.sharing, others.primary);
@@ -309,10 +310,16 @@ impl Paths {
         let is_helper_first = helper.is_some_and(|helper| srtt(helper) <= srtt(data) * 3 / 2);
         // A thick stream is repaired where its window is.
         let repairs = helper.filter(|_| Self::of(self, data).sending.is_thin()).unwrap_or(repairs);
+        let lost = if Self::of(self, data).sending.mechanisms().destinations.repairs_elsewhere {
+            let elsewhere = usable().min_by_key(|&(state, path)| (state, path.errors(), path.sending.id() == data));
+            elsewhere.map_or(repairs, |(_, path)| path.sending.id())
+        } else {
+            repairs
+        };
         for path in self.iter_mut() {
             let id = path.sending.id();
             let has_copies = id == data && copier.is_some();
-            path.sending.set_duties(Duties { new_data: id == data, lost: id == repairs, asks: has_copies });
+            path.sending.set_duties(Duties { new_data: id == data, lost: id == lost, asks: has_copies });
         }
         if let Some(others) = &mut self.others {
             (others.data, others.repairs, others.sharing.helper) = (data, repairs, helper);
