@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::wire::{CommonHeader, Packet, chunk_type};
-use festina_sctp::{Admission, Context, Ports, beside, named_addresses};
+use festina_sctp::{Admission, Context, Ports, named_addresses, transport_address};
 use festina_secure::further_ids;
 use festina_secure::parameters::ResetToken;
 use festina_secure::reset::token_of;
@@ -152,7 +152,7 @@ impl<A: Clone> Demux<A> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
             let at = |remote| self.name_by_path.get(&path(remote, ports, true));
-            let named = || named_addresses(packet).into_iter().find_map(|address| at(beside(from, address)));
+            let named = || named_addresses(packet).into_iter().find_map(|address| at(transport_address(from, address)));
             self.by_name.get(at(from).or_else(named)?).map(|entry| &entry.association)
         })
     }

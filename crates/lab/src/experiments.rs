@@ -113,6 +113,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &Reordering,
     &TwoPaths::PATHS,
     &TwoPaths::HANDOVER,
+    &TwoPaths::DESTINATIONS,
     &FairnessCrowd,
     &Bulk,
     &Urgent,

@@ -33,6 +33,25 @@ pub struct Mechanisms {
     pub redundancy: Redundancy,
     /// Whether chunks that open and end the association are copied ahead of their timers.
     pub early_copies: EarlyCopies,
+    /// What an association with several destinations does with them.
+    pub destinations: Destinations,
+}
+
+/// The rules for several destinations of one association.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Destinations {
+    /// The thin-stream detector counts the packets in flight to all destinations together (P06 §4.1). Off: to each apart.
+    pub detector_shared: bool,
+    /// Every retransmission is sent to another active destination than new data, the first fast one included (RFC 2960
+    /// §6.4; lksctp in 2006, `retran_path` in `net/sctp/associola.c`). Off: only what timed out (RFC 9260 §6.4).
+    pub repairs_elsewhere: bool,
+}
+
+impl Destinations {
+    /// RFC 9260.
+    pub const RFC9260: Self = Self { detector_shared: false, repairs_elsewhere: false };
+    /// lksctp with the detector of P06 and P10: the association counts packets, and retransmits to another destination.
+    pub const LKSCTP: Self = Self { detector_shared: true, repairs_elsewhere: true };
 }
 
 impl Mechanisms {
@@ -258,7 +277,7 @@ impl Profile {
     pub fn mechanisms(self) -> Mechanisms {
         match self {
             Self::Rfc9260 => always(Rules::RFC9260),
-            Self::Lksctp2006 => always(lksctp_2_6_15()),
+            Self::Lksctp2006 => Mechanisms { destinations: Destinations::LKSCTP, ..always(lksctp_2_6_15()) },
             Self::Pedersen2006 => pedersen_2006(),
             Self::Petlund2010 => petlund_2010(),
             Self::FreebsdEfr => always(Rules {
@@ -283,6 +302,7 @@ fn always(rules: Rules) -> Mechanisms {
         thin: rules,
         redundancy: Redundancy::Off,
         early_copies: EarlyCopies::Off,
+        destinations: Destinations::RFC9260,
     }
 }
 
@@ -324,6 +344,7 @@ fn pedersen_2006() -> Mechanisms {
         },
         redundancy: Redundancy::Off,
         early_copies: EarlyCopies::Off,
+        destinations: Destinations::LKSCTP,
     }
 }
 
@@ -343,6 +364,7 @@ fn petlund_2010() -> Mechanisms {
         },
         redundancy: Redundancy::Off,
         early_copies: EarlyCopies::Off,
+        destinations: Destinations::LKSCTP,
     }
 }
 
@@ -367,6 +389,7 @@ fn festina() -> Mechanisms {
         },
         redundancy: Redundancy::ADAPTIVE,
         early_copies: EarlyCopies::ByRoundTrip,
+        destinations: Destinations::RFC9260,
     }
 }
 

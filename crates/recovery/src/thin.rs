@@ -69,7 +69,7 @@ pub enum ThinDetection {
 /// Counts the packets in flight and decides whether the stream is thin.
 ///
 /// Packets are identified by their highest TSN ("unwrapped" to `u64`; any increasing sequence number will do). One
-/// detector serves an association with all its paths (P06 §4.1). It records the data for every [`ThinDetection`], so
+/// detector serves a path, or an association with all its paths (P06 §4.1). It records the data for every [`ThinDetection`], so
 /// the rule can change during the lifetime of the association. Memory is limited to 64 packets; older ones are
 /// forgotten first.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +87,8 @@ pub struct ThinDetector {
 struct Packet {
     tsn_highest: u64,
     missing_reports: u8,
+    /// The path that it left by: 0 for that of this detector.
+    path: u8,
 }
 
 impl Packet {
@@ -119,11 +121,30 @@ impl ThinDetector {
         if self.in_flight.len() == IN_FLIGHT_MAX {
             self.in_flight.pop_front();
         }
-        self.has_retransmissions |= self.in_flight.back().is_some_and(|before| tsn_highest <= before.tsn_highest);
-        self.in_flight.push_back(Packet { tsn_highest, missing_reports: 0 });
+        self.push(tsn_highest, 0);
         if has_new_data {
             self.recent.push(now);
         }
+    }
+
+    /// Records a packet with data that left by another path of the association, numbered from 1 on. It counts as in
+    /// flight (P06 §4.1), and not towards the rate of this path.
+    pub fn packet_sent_elsewhere(&mut self, tsn_highest: u64, path: u8) {
+        if self.in_flight.len() == IN_FLIGHT_MAX {
+            self.in_flight.pop_front();
+        }
+        self.push(tsn_highest, path);
+    }
+
+    fn push(&mut self, tsn_highest: u64, path: u8) {
+        self.has_retransmissions |= self.in_flight.back().is_some_and(|before| tsn_highest <= before.tsn_highest);
+        self.in_flight.push_back(Packet { tsn_highest, missing_reports: 0, path });
+    }
+
+    /// Returns the highest TSN of the latest packet in flight.
+    #[must_use]
+    pub fn latest(&self) -> Option<u64> {
+        self.in_flight.back().map(|packet| packet.tsn_highest)
     }
 
     /// Records that the packet of the last [`Self::packet_sent`] contained `bytes` bytes of new data. Only
@@ -192,8 +213,13 @@ impl ThinDetector {
     /// Processes an expiry of the retransmission timer. Outstanding packets are no longer in flight (RFC 9260 §6.3.3
     /// marks them for retransmission). They do not count as lost: a timeout does not prove a loss.
     pub fn timed_out(&mut self) {
-        self.in_flight.clear();
-        self.has_retransmissions = false;
+        self.timed_out_elsewhere(0);
+    }
+
+    /// As [`Self::timed_out`], for a path whose packets [`Self::packet_sent_elsewhere`] has recorded.
+    pub fn timed_out_elsewhere(&mut self, path: u8) {
+        self.in_flight.retain(|packet| packet.path != path);
+        self.has_retransmissions &= !self.in_flight.is_empty();
     }
 
     /// Returns the number of packets in flight, at most 64.

@@ -37,13 +37,12 @@ use festina_recovery::Mechanisms;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
-pub use addresses::named_addresses;
 pub use context::{Context, Ports};
 pub use extensions::Extensions;
 pub use homes::{Multihoming, MultihomingError, PathPolicy, UnknownPathPolicy};
 pub use knowledge::PathKnowledge;
-pub use listener::{Incoming, Listener};
-pub use multihoming::{PathStatus, beside};
+pub use listener::{Incoming, Listener, named_addresses};
+pub use multihoming::{PathStatus, transport_address};
 pub use out_of_band::{OutOfBandError, OutOfBandInit, outstanding_tsns, reset_by_peer};
 pub use paths::PathState;
 pub use state::AssociationState;
@@ -150,7 +149,7 @@ impl Association {
 
     /// Creates an association from a valid cookie. The caller then passes that cookie to it again, which confirms it.
     fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
-        let remote = beside(remote, cookie.address);
+        let remote = transport_address(remote, cookie.address);
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
         let round_trip = handshake::cookie_round_trip(now, cookie, context.config());

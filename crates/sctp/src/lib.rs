@@ -76,7 +76,7 @@ pub mod wire;
 pub use association::{
     Association, AssociationState, Context, Extensions, Fragmentation, Incoming, Listener, Multihoming,
     MultihomingError, OutOfBandError, OutOfBandInit, PathKnowledge, PathPolicy, PathState, PathStatus, Ports, Transmit,
-    UnknownPathPolicy, beside, named_addresses, outstanding_tsns, reset_by_peer,
+    UnknownPathPolicy, named_addresses, outstanding_tsns, reset_by_peer, transport_address,
 };
 pub use config::{
     Admission, Carrier, Config, ConfigError, DestinationMemory, Expiry, Limits, PartialReliability, PeerRequests,

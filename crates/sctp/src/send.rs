@@ -268,6 +268,25 @@ impl Sender {
         }
     }
 
+    /// A packet with data left by one of several paths, or its timer expired: the detectors of the others count it if they do (P06 §4.1).
+    #[cold]
+    pub(crate) fn count_elsewhere(&mut self, now: Instant, paths: &mut impl SendPaths, id: PathId, timed_out: bool) {
+        let path = paths.of(id);
+        let latest = path.repair.detector().latest();
+        if !path.mechanisms().destinations.detector_shared {
+            return;
+        }
+        for other in paths.all().filter(|other| other.id() != id) {
+            let (detector, number) = (other.repair.detector(), id.0.saturating_add(1));
+            match latest {
+                _ if timed_out => detector.timed_out_elsewhere(number),
+                Some(tsn_highest) => detector.packet_sent_elsewhere(tsn_highest, number),
+                None => {}
+            }
+            self.settle(now, other);
+        }
+    }
+
     /// Changes the loss-recovery mechanisms of a path in use.
     pub(crate) fn set_mechanisms(&mut self, now: Instant, path: &mut SendPath, mechanisms: &Mechanisms) {
         path.repair.set_mechanisms(mechanisms);

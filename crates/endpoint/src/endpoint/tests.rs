@@ -304,7 +304,7 @@ fn a_peer_that_restarts_from_another_address_that_it_has_named_continues_its_ass
             restarts.push(events.filter(restarted).count());
         }
         assert_eq!((server.len(), &restarts[..]), (1, &[0, 1, 1][..]), "{paths_max} paths");
-        // A stranger that names an address of the peer is told that the association would get another, and changes nothing.
+        // A stranger that names an address of the peer is refused.
         let mut stranger = endpoint(5, &["10.9.0.9:9899", CLIENT]);
         let id = stranger.connect_plain(now, SERVER.parse().unwrap(), ports, 5).unwrap();
         settle(now, &mut stranger, "10.9.0.9:9899", &mut server);

@@ -1,4 +1,5 @@
-//! `paths` and `handover`: a thin stream between two hosts on two networks, with loss on both and outages of the first.
+//! `paths` and `handover`: a thin stream between two hosts on two networks, with loss on both and outages of the first. `destinations`: the same with the
+//! rules of P06 and P10 for several destinations.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,6 +7,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use festina_models::packet::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES};
 use festina_netsim::{Link, LinkConfig, LinkPacket, LossModel};
+use festina_sctp::recovery::profile::Destinations;
 use festina_sctp::{
     Association, Config, Context, Incoming, Listener, Message, Multihoming, PathPolicy, Ports, Profile,
 };
@@ -38,6 +40,8 @@ pub struct TwoPaths {
 impl TwoPaths {
     /// Independent loss on both networks.
     pub const PATHS: Self = Self { plan: include_str!("../../../../experiments/paths.toml") };
+    /// The published detectors and retransmissions.
+    pub const DESTINATIONS: Self = Self { plan: include_str!("../../../../experiments/destinations.toml") };
     /// Outages of the first network.
     pub const HANDOVER: Self = Self { plan: include_str!("../../../../experiments/handover.toml") };
 }
@@ -50,7 +54,11 @@ impl Experiment for TwoPaths {
     fn run(&self, point: &Point, seed: u64) -> Samples {
         let mut scene = Scene::new(point, seed);
         scene.run(point);
-        scene.samples()
+        let mut samples = scene.samples();
+        if published(point.choice("sharing")).is_some() {
+            scene.again.add_to(&mut samples);
+        }
+        samples
     }
 
     fn beside_delays(&self) -> &'static [&'static str] {
@@ -86,12 +94,90 @@ struct Scene {
     links: [[Link<Datagram>; 2]; 2],
     sent_at: Vec<Instant>,
     delays: BTreeMap<usize, Duration>,
+    again: Again,
+}
+
+/// What the client sends again, and what its detectors count.
+#[derive(Debug, Default)]
+struct Again {
+    /// The highest TSN so far.
+    highest: Option<u32>,
+    /// Packets of data without anything new, by network.
+    packets: [usize; 2],
+    /// Looks at the detectors, those at which two paths counted differently, and those at which the stream was thin.
+    looks: usize,
+    apart: usize,
+    thin: usize,
+}
+
+impl Again {
+    fn note(&mut self, network: usize, packet: &[u8]) {
+        let before = self.highest;
+        let newest = tsns(packet).reduce(|one, other| if is_later(one, Some(other)) { one } else { other });
+        let Some(newest) = newest else { return };
+        if is_later(newest, before) {
+            self.highest = Some(newest);
+        } else {
+            self.packets[network] += 1;
+        }
+    }
+
+    fn look(&mut self, client: &Association) {
+        let paths: Vec<_> = client.path_stats().collect();
+        self.looks += 1;
+        self.apart += usize::from(paths.windows(2).any(|pair| pair[0].in_flight_packets != pair[1].in_flight_packets));
+        self.thin += usize::from(paths.iter().all(|path| path.thin));
+    }
+
+    fn add_to(&self, samples: &mut Samples) {
+        let percent = |part: usize, all: usize| 100.0 * as_f64(part) / as_f64(all.max(1));
+        let [first, second] = self.packets;
+        samples.set("packets sent again", as_f64(first + second));
+        samples.set("of these by the second network", percent(second, first + second));
+        samples.set("paths count differently", percent(self.apart, self.looks));
+        samples.set("thin", percent(self.thin, self.looks));
+    }
+}
+
+/// The TSNs of a packet's DATA chunks.
+fn tsns(packet: &[u8]) -> impl Iterator<Item = u32> {
+    let mut chunks = packet.get(12..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let chunk = chunks;
+        let &[kind, _, high, low, ..] = chunk else { return None };
+        let length = usize::from(u16::from_be_bytes([high, low])).max(4);
+        chunks = chunk.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(chunk.get(4..).and_then(<[u8]>::first_chunk).filter(|_| kind == 0).map(|tsn| u32::from_be_bytes(*tsn)))
+    })
+    .flatten()
+}
+
+fn is_later(tsn: u32, than: Option<u32>) -> bool {
+    than.is_none_or(|than| tsn != than && tsn.wrapping_sub(than) < 1 << 31)
+}
+
+/// The profile of a publication, with its rules for several destinations, or without one of them.
+fn published(sharing: &str) -> Option<Config> {
+    let (paper, rule) = sharing.split_once('-').unwrap_or((sharing, ""));
+    let profile = match paper {
+        "p06" => Profile::Pedersen2006,
+        "p10" => Profile::Petlund2010,
+        _ => return None,
+    };
+    let mut config = Config::published(profile);
+    let Destinations { detector_shared, repairs_elsewhere } = &mut config.mechanisms.destinations;
+    *detector_shared &= rule != "apart";
+    *repairs_elsewhere &= rule != "same";
+    Some(config)
 }
 
 /// The settings of a way to use two networks.
 fn settings(sharing: &str) -> (Config, Multihoming) {
     let default = Multihoming::default();
     let standard = Config::published(Profile::Rfc9260);
+    if let Some(config) = published(sharing) {
+        return (config, Multihoming { suspected_above: None, policy: PathPolicy::PrimaryOnly, ..default });
+    }
     match sharing {
         "alone" => (Config::default(), Multihoming { paths_max: 1, ..default }),
         "rfc9260" => (standard, Multihoming { suspected_above: None, policy: PathPolicy::PrimaryOnly, ..default }),
@@ -134,6 +220,7 @@ impl Scene {
             links,
             sent_at: Vec::new(),
             delays: BTreeMap::new(),
+            again: Again::default(),
         }
     }
 
@@ -172,6 +259,10 @@ impl Scene {
         let mut packet = Vec::new();
         while let Some(transmit) = association.poll_transmit(now, &mut packet) {
             let network = usize::from(transmit.destination.ip() != address(1 - u8::from(host == 1), 0).ip());
+            if host == 0 {
+                self.again.note(network, &packet);
+                self.again.look(association);
+            }
             let datagram = Datagram(std::mem::take(&mut packet));
             if network == 1 || !is_down {
                 self.links[network][host].send(now, datagram);

@@ -9,7 +9,7 @@ use festina_units::{Duration, Instant};
 use super::addresses::AddressBook;
 use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
 use super::extensions::Extensions;
-use super::multihoming::beside;
+use super::multihoming::transport_address;
 use super::negotiation::{InitFault, InitKind, PeerInit, new_addresses};
 use super::packet::{header_to, lone_packet};
 use super::paths::Paths;
@@ -322,7 +322,7 @@ impl Association {
         self.control.clear();
         self.paths.close_others();
         // The destination of the INIT ACK is the only confirmed address (RFC 9260 §5.4).
-        self.paths.first_mut().remote = beside(from, cookie.address);
+        self.paths.first_mut().remote = transport_address(from, cookie.address);
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
         self.sender.flight.reset_for_restart(self.first_tsn, &mut self.events);
@@ -335,6 +335,9 @@ impl Association {
         self.control.set(Due::COOKIE_ACK);
         self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
         self.enter_established(now, None);
+        if let Some(others) = &mut self.paths.others {
+            others.received_before = self.counters.bytes_received;
+        }
         Ok(())
     }
 

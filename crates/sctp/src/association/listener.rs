@@ -8,9 +8,9 @@ use bytes::Bytes;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::Association;
-use super::addresses::is_unicast;
+use super::addresses::{ADDRESSES_MAX, all_named, is_unicast};
 use super::context::{Context, Ports, address_words};
-use super::cookie::{Bearer, Cookie, CookieVerdict, TieTags};
+use super::cookie::{Bearer, Cookie, CookieVerdict, TieTags, addresses_in};
 use super::handshake::{Identity, abort_packet, answer_bytes_max, fresh_tag, init_ack, stale_cookie};
 use super::negotiation::{InitFault, InitKind, PeerInit};
 use super::packet::lone_packet;
@@ -225,6 +225,19 @@ impl Listener {
         // The cookie confirms the association created from it, and DATA may follow it in the packet. Packets with COOKIE ECHO are not ECN-capable.
         association.handle_packet(now, from, EcnCodepoint::NotCapable, bytes)?;
         Ok(Opened::Association(association))
+    }
+}
+
+/// Returns the addresses by which the association is found that an INIT or a COOKIE ECHO from elsewhere belongs to: those that the INIT names, or that the
+/// cookie holds (RFC 9260 §5.1.2 D). Nothing of the packet is verified, and any other has none.
+pub fn named_addresses(packet: &[u8]) -> Vec<IpAddr> {
+    let first = Packet::parse_unverified(packet).ok().and_then(|packet| packet.chunks().next());
+    match first {
+        Some(Ok(Chunk::Init(init))) => {
+            all_named(&init).map(|(address, _)| address).filter(|&it| is_unicast(it)).take(ADDRESSES_MAX).collect()
+        }
+        Some(Ok(Chunk::CookieEcho(cookie))) => addresses_in(cookie),
+        _ => Vec::new(),
     }
 }
 

@@ -122,7 +122,7 @@ impl Association {
 
     /// Opens a path to each address that the peer has named, in place of those to addresses of its earlier incarnation.
     pub(super) fn open_paths(&mut self, now: Instant) {
-        let spent = self.paths.close_others();
+        self.paths.close_others();
         let Some(multihoming) = self.context.multihoming() else { return };
         let first = self.paths.first();
         let port = first.remote.port();
@@ -143,9 +143,6 @@ impl Association {
         // A single path is supervised if it can lead over another network of this side.
         if !paths.is_empty() || multihoming.addresses.len() > 1 {
             self.paths.open(paths, multihoming);
-            if let Some(others) = &mut self.paths.others {
-                others.bytes_unconfirmed = spent;
-            }
         }
     }
 
@@ -161,7 +158,8 @@ impl Association {
     #[inline]
     pub(super) fn next_probe(&self) -> Option<(Instant, PathId)> {
         let others = self.paths.others.as_ref()?;
-        let allowed_bytes = self.counters.bytes_received.saturating_mul(UNCONFIRMED_BYTES_FACTOR);
+        let received_bytes = self.counters.bytes_received.saturating_sub(others.received_before);
+        let allowed_bytes = received_bytes.saturating_mul(UNCONFIRMED_BYTES_FACTOR);
         if others.bytes_unconfirmed + self.probe_bytes() > allowed_bytes {
             return None;
         }
@@ -187,6 +185,9 @@ impl Association {
     /// Data was not acknowledged in time on one of several paths: another carries it on (RFC 9260 §6.4.1). Returns whether the peer counts as
     /// unreachable.
     pub(super) fn path_timed_out(&mut self, now: Instant, id: PathId, expiry: TimerExpiry) -> bool {
+        if matches!(expiry, TimerExpiry::Timeout { .. }) {
+            self.sender.count_elsewhere(now, &mut self.paths, id, true);
+        }
         match expiry {
             TimerExpiry::Timeout { counts: true } => self.move_flight(now, id, true),
             TimerExpiry::Timeout { counts: false } => false,
@@ -301,7 +302,7 @@ impl Association {
 }
 
 /// Returns the transport address of a peer at `address`, one of whose packets came from `source`: with the same port, and written in the same form.
-pub fn beside(source: SocketAddr, address: IpAddr) -> SocketAddr {
+pub fn transport_address(source: SocketAddr, address: IpAddr) -> SocketAddr {
     let is_source = source.ip().to_canonical() == address.to_canonical();
     // Its scope stays.
     if is_source { source } else { SocketAddr::new(written_as(source.ip(), address), source.port()) }

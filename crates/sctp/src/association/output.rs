@@ -224,7 +224,7 @@ impl Association {
             }
             receiver.write_sack(self.peer.agreed.contains(Extensions::NR_SACK), packet);
         }
-        let mut ecn = EcnCodepoint::NotCapable;
+        let (mut ecn, mut has_data) = (EcnCodepoint::NotCapable, false);
         if data_may_follow && (errand.is_due() || !SEVERAL || path.sending.duties().new_data) {
             let mut filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
             if filled.chunks == 0 && optional_bytes == Some(packet.remaining()) {
@@ -232,12 +232,13 @@ impl Association {
                 packet.clear();
                 filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
             }
-            if filled.has_new_data {
-                path.used(now);
-            } else if filled.chunks > 0 || filled.forwarded {
-                path.asked(now);
+            if filled.chunks > 0 || filled.forwarded {
+                path.used(now, filled.has_new_data);
             }
-            ecn = filled.ecn;
+            (ecn, has_data) = (filled.ecn, filled.chunks > 0);
+        }
+        if SEVERAL && has_data {
+            self.sender.count_elsewhere(now, &mut self.paths, id, false);
         }
         self.advance_ends((now, id), control, packet);
         if control {

@@ -119,10 +119,12 @@ impl Path {
         self.errors
     }
 
-    /// DATA left that measures the round trip: the path is not idle (RFC 9260 §8.3).
+    /// DATA or FORWARD-TSN left. What measures the round trip shows that the path is not idle (RFC 9260 §8.3).
     #[inline]
-    pub(crate) fn used(&mut self, now: Instant) {
-        self.used_at = now;
+    pub(crate) fn used(&mut self, now: Instant, measures: bool) {
+        if measures {
+            self.used_at = now;
+        }
         self.asked(now);
     }
 
@@ -433,7 +435,7 @@ mod tests {
     fn rfc9260_8_3_a_heartbeat_waits_until_the_path_has_been_idle() {
         let mut path = path();
         path.set_heartbeat(Instant::ZERO, Some(PAUSE));
-        path.used(Instant::from_secs(20));
+        path.used(Instant::from_secs(20), true);
         path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE, NEVER);
         assert!(!path.heartbeat_ready());
         assert_eq!(path.deadline(|| NEVER), Some(Instant::from_secs(50)));
@@ -451,7 +453,7 @@ mod tests {
         path.send_heartbeat_if_idle(Instant::from_secs(25), PAUSE, quiet);
         assert!(!path.heartbeat_ready());
         assert_eq!(path.deadline(|| quiet), Some(Instant::from_secs(30)), "its turn");
-        path.used(Instant::from_secs(29));
+        path.used(Instant::from_secs(29), true);
         path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE, quiet);
         assert_eq!(path.deadline(|| quiet), Some(Instant::from_secs(44)), "quiet since then");
         path.send_heartbeat_if_idle(Instant::from_secs(44), PAUSE, quiet);

@@ -44,6 +44,8 @@ pub(super) struct Others {
     errors: u32,
     /// Bytes sent to addresses that were not confirmed.
     pub(super) bytes_unconfirmed: u64,
+    /// Bytes that the peer had sent when it restarted, which allow nothing more.
+    pub(super) received_before: u64,
     /// When the next of those addresses may be probed.
     pub(super) probe_at: Instant,
     /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
@@ -88,7 +90,7 @@ impl Paths {
     pub(super) fn open(&mut self, paths: Vec<Path>, multihoming: &Multihoming) {
         let [primary, data, repairs, heard_data, came_by] = [PathId::PRIMARY; 5];
         let (sharing, suspected_above) = (Sharing::new(multihoming.policy), multihoming.suspected_above);
-        let (errors, bytes_unconfirmed, probe_at) = (0, 0, Instant::ZERO);
+        let (errors, bytes_unconfirmed, received_before, probe_at) = (0, 0, 0, Instant::ZERO);
         let silent_until = ByPath::default();
         self.others = Some(Box::new(Others {
             paths,
@@ -102,17 +104,18 @@ impl Paths {
             suspected_above,
             errors,
             bytes_unconfirmed,
+            received_before,
             probe_at,
             silent_until,
         }));
         self.assign();
     }
 
-    /// Removes all paths but the first, and returns the bytes that were sent to unconfirmed addresses.
-    pub(super) fn close_others(&mut self) -> u64 {
+    /// Removes all paths but the first.
+    pub(super) fn close_others(&mut self) {
         self.first.sending.set_duties(Duties::ALL);
         self.first.sending.set_measures(true);
-        self.others.take().map_or(0, |others| others.bytes_unconfirmed)
+        self.others = None;
     }
 
     /// Whether there are several paths.
@@ -283,7 +286,8 @@ impl Paths {
     ///
     /// New data leaves by the primary path while it is active, or by a faster one if the policy says so, and otherwise by the first active path. If
     /// there is none, the path with the fewest errors is used, and a potentially failed one before an inactive one (RFC 7829 §3.2). A chunk that timed out leaves by a path with fewer errors
-    /// than its own, if one is active (RFC 9260 §6.4.1).
+    /// than its own, if one is active (RFC 9260 §6.4.1). With [`Destinations::repairs_elsewhere`](festina_recovery::profile::Destinations::repairs_elsewhere)
+    /// any lost chunk leaves by another path than new data, unless that one has more errors.
     pub(super) fn assign(&mut self) {
         let Some(others) = &self.others else { return };
         let (sharing, primary) = (&others.sharing, others.primary);
@@ -301,10 +305,16 @@ impl Paths {
         let repairs = repairs.map_or(data, |(_, path)| path.sending.id());
         let [helper, copier] =
             [sharing.slower_max(), sharing.copies_slower_max()].map(|max| self.helper_of(data, max?));
+        let lost = if Self::of(self, data).sending.mechanisms().destinations.repairs_elsewhere {
+            let elsewhere = usable().min_by_key(|&(state, path)| (state, path.errors(), path.sending.id() == data));
+            elsewhere.map_or(repairs, |(_, path)| path.sending.id())
+        } else {
+            repairs
+        };
         for path in self.iter_mut() {
             let id = path.sending.id();
             let has_copies = id == data && copier.is_some();
-            path.sending.set_duties(Duties { new_data: id == data, lost: id == repairs, asks: has_copies });
+            path.sending.set_duties(Duties { new_data: id == data, lost: id == lost, asks: has_copies });
         }
         if let Some(others) = &mut self.others {
             (others.data, others.repairs, others.sharing.helper) = (data, repairs, helper);

@@ -205,3 +205,10 @@ impl RuleBook {
         self.packets_max = 0;
     }
 }
+
+impl super::Repair {
+    /// The thin-stream detector, for packets on other paths of the association.
+    pub(in crate::send) fn detector(&mut self) -> &mut ThinDetector {
+        &mut self.book.detector
+    }
+}

@@ -3,7 +3,7 @@
 
 use festina_recovery::backoff::Backoff;
 use festina_recovery::early_copy::EarlyCopies;
-use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
+use festina_recovery::profile::{Destinations, LossDetection, Rules, SpuriousResponse};
 use festina_recovery::rtt::RttSampling;
 use festina_recovery::thin::ThinDetection;
 
@@ -62,7 +62,8 @@ fn mechanisms(dice: &mut Dice) -> Mechanisms {
         ThinDetection::Light { pttfr: 3, bytes_max: 4_344 },
     ]);
     let redundancy = *dice.pick(&Redundancy::NAMED);
-    Mechanisms { thin_detection, normal: rules(dice), thin: rules(dice), redundancy, early_copies: EarlyCopies::Off }
+    let (early_copies, destinations) = (EarlyCopies::Off, Destinations::RFC9260);
+    Mechanisms { thin_detection, normal: rules(dice), thin: rules(dice), redundancy, early_copies, destinations }
 }
 
 impl Liar {

@@ -326,3 +326,69 @@ fn s5_4_addresses_are_not_probed_before_the_association_is_established() {
     peer.send("x");
     assert!(peer.take().iter().any(|sent| sent.has(DATA) && sent.to == first()));
 }
+
+/// The packets to the peer's own address and to the others, which answer in this way or are silent.
+fn probed(addresses: &[u8], answers: impl Fn(&Sent) -> Option<Vec<u8>>) -> (Vec<Vec<u8>>, Vec<Sent>) {
+    let mut settings = config();
+    settings.timers.heartbeat_interval = Some(Duration::from_secs(30));
+    let mut peer = serving(settings, rfc9260(), addresses);
+    let (mut to_peer, mut to_others) = (Vec::new(), Vec::new());
+    for _ in 0..6_000 {
+        for sent in peer.take() {
+            let own_tag = peer.tag;
+            if sent.to == first() {
+                if sent.has(HEARTBEAT) {
+                    peer.give(&[heartbeat(HEARTBEAT_ACK, &info(&sent))]);
+                }
+                to_peer.push(sent.bytes);
+            } else {
+                if let Some(answer) = answers(&sent) {
+                    // A host without the association reflects the tag that it was sent.
+                    peer.tag = super::peer::PEER_TAG;
+                    give_from(&mut peer, sent.to, &[answer]);
+                    peer.tag = own_tag;
+                }
+                to_others.push(sent);
+            }
+        }
+        peer.wait(Duration::from_millis(100));
+    }
+    assert_eq!(peer.closed(), None);
+    (to_peer, to_others)
+}
+
+#[test]
+fn a_peer_that_names_a_thousand_addresses_learns_nothing_of_them_and_has_seven_asked_within_its_bytes() {
+    let named = |number: u16| tlv(IPV4, &[10, 1, number.to_be_bytes()[0], number.to_be_bytes()[1]]);
+    let addresses: Vec<_> = (1..=1_000).flat_map(named).collect();
+    let (silent, probes) = probed(&addresses, |_| None);
+    let (refused, _) = probed(&addresses, |_| Some(chunk(ABORT, super::packet::T_BIT, b"")));
+    assert_eq!(silent, refused, "a scanner sees no difference");
+    let mut asked: Vec<_> = probes.iter().map(|sent| sent.to).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked.len(), 7);
+    let bytes: usize = probes.iter().map(|sent| sent.bytes.len()).sum();
+    assert!(probes.iter().all(|sent| sent.kinds() == [HEARTBEAT]) && bytes <= addresses.len(), "{bytes} bytes");
+}
+
+#[test]
+fn a_peer_that_restarts_again_and_again_has_its_other_addresses_asked_within_its_bytes() {
+    let addresses: Vec<_> = (1..=7).flat_map(|last| tlv(IPV4, &[198, 51, 100, last])).collect();
+    let mut peer = serving(config(), rfc9260(), &addresses);
+    let mut received = 12 + init_ack().chunk(INIT_ACK).len() + addresses.len() + 16;
+    let mut probes = 0;
+    for number in 1..=100 {
+        let init = Init { tag: NEW_TAG + number, parameters: addresses.clone(), ..new_init() }.chunk(INIT);
+        received += 12 + init.len();
+        peer.give_tagged(0, &[init]);
+        let answer = peer.take().into_iter().find(|sent| sent.has(INIT_ACK)).expect("a restart is allowed").init();
+        let echo = cookie_echo(&answer.cookie());
+        received += 12 + echo.len();
+        peer.give_tagged(answer.tag, &[echo]);
+        peer.wait(Duration::from_secs(60));
+        let sent = peer.take();
+        probes += sent.iter().filter(|sent| sent.to != first()).map(|sent| sent.bytes.len()).sum::<usize>();
+    }
+    assert!(probes > received && probes <= 3 * received, "{probes} bytes for {received}");
+}

@@ -1,8 +1,9 @@
-//! §6.3, §6.4, §8.1 to §8.3, RFC 7829 and RFC 6951 with several addresses of the peer, and the purposes D, AT, FH and RT of ETSI TS 102 369.
+//! §6.3, §6.4, §8.1 to §8.3, RFC 7829, RFC 6951 and P06 §4.1 with several addresses of the peer, and the purposes D, AT, FH and RT of ETSI TS 102 369.
 
 use std::net::SocketAddr;
 
-use festina_sctp::{Config, Event, Multihoming, PathPolicy, PathState};
+use festina_recovery::profile::Destinations;
+use festina_sctp::{Config, Event, Mechanisms, Multihoming, PathPolicy, PathState, Profile};
 use festina_units::Duration;
 
 use super::packet::{
@@ -164,7 +165,7 @@ fn s7_2_1_a_path_that_takes_over_begins_with_its_initial_window() {
     peer.send_full(100);
     let sent: Vec<_> = peer.take().into_iter().filter(|sent| sent.has(DATA)).collect();
     let bytes = sent.len() * PMDCS;
-    assert!(sent.iter().all(|sent| sent.to == second()) && bytes >= PMDCS && bytes <= 4_404 + PMDCS, "{bytes}");
+    assert!(sent.iter().all(|sent| sent.to == second()) && (PMDCS..=4_404 + PMDCS).contains(&bytes), "{bytes}");
     peer.ack(tsn + u32::try_from(sent.len()).unwrap());
     assert!(peer.take().iter().all(|sent| sent.to == second()));
 }
@@ -426,4 +427,57 @@ fn rfc7829_3_2_of_potentially_failed_paths_none_ends_the_association_before_its_
     live(&mut peer, Duration::from_secs(1_000), &[]);
     assert!(peer.closed().is_some());
     assert!(peer.now - start >= Duration::from_secs(60), "{:?}", peer.now - start);
+}
+
+/// The settings of a publication, with or without its rules for several destinations.
+fn published(profile: Profile, destinations: Destinations) -> Config {
+    let mut settings = Config { mechanisms: Mechanisms { destinations, ..profile.mechanisms() }, ..config() };
+    settings.timers.heartbeat_interval = None;
+    settings
+}
+
+#[test]
+fn the_detector_of_p06_and_p10_counts_packets_to_all_destinations_together() {
+    for profile in [Profile::Pedersen2006, Profile::Petlund2010] {
+        assert_eq!(profile.mechanisms().destinations, Destinations::LKSCTP);
+        for (destinations, thin, counts) in
+            [(Destinations::LKSCTP, [false; 2], [6, 6]), (Destinations::RFC9260, [true; 2], [3, 3])]
+        {
+            let mut peer = with_two_paths(published(profile, destinations), primary_only());
+            let id = second_path(&mut peer);
+            (0..3).for_each(|_| peer.send("to the first"));
+            peer.association().set_primary(id);
+            (0..3).for_each(|_| peer.send("to the second"));
+            let gauges = |peer: &mut Peer| -> Vec<_> {
+                peer.association().path_stats().map(|path| (path.thin, path.in_flight_packets)).collect()
+            };
+            assert_eq!(
+                gauges(&mut peer),
+                thin.into_iter().zip(counts).collect::<Vec<_>>(),
+                "{profile} {destinations:?}"
+            );
+            peer.ack(6);
+            assert_eq!(gauges(&mut peer), [(true, 0); 2]);
+        }
+    }
+}
+
+#[test]
+fn lksctp_sends_a_fast_retransmission_to_the_other_destination_and_the_standard_to_the_same() {
+    for (destinations, to) in [(Destinations::LKSCTP, second()), (Destinations::RFC9260, first())] {
+        let mut peer = with_two_paths(published(Profile::Pedersen2006, destinations), primary_only());
+        peer.send("1");
+        peer.send("2");
+        peer.take();
+        peer.ack_gaps(0, &[(2, 2)]);
+        let sent = peer.take();
+        assert_eq!(destinations_of(&sent), [to], "{destinations:?}");
+        peer.ack(2);
+        peer.send("3");
+        assert_eq!(destinations_of(&peer.take()), [first()], "new data leaves by the primary path");
+    }
+}
+
+fn destinations_of(sent: &[Sent]) -> Vec<SocketAddr> {
+    sent.iter().filter(|sent| sent.has(DATA)).map(|sent| sent.to).collect()
 }
