@@ -112,6 +112,8 @@ pub const ALL: &[&dyn Experiment] = &[
     &Bursts,
     &Reordering,
     &TwoPaths::PATHS,
+    &TwoPaths::COMMON_LOSS,
+    &TwoPaths::GAMES,
     &TwoPaths::HANDOVER,
     &TwoPaths::DESTINATIONS,
     &FairnessCrowd,

@@ -1,17 +1,19 @@
-//! `paths` and `handover`: a thin stream between two hosts on two networks, with loss on both and outages of the first. `destinations`: the same with the
-//! rules of P06 and P10 for several destinations.
+//! `paths`, `common-loss`, `multipath-games` and `handover`: a thin stream between two hosts on two networks, with loss on each or both and outages of the
+//! first. `destinations`: the same with the rules of P06 and P10 for several destinations.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_models::packet::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES};
-use festina_netsim::{Link, LinkConfig, LinkPacket, LossModel};
+use festina_netsim::{GilbertElliott, Link, LinkConfig, LinkPacket, LossModel, RandomStream};
 use festina_sctp::recovery::profile::Destinations;
 use festina_sctp::{
     Association, Config, Context, Incoming, Listener, Message, Multihoming, PathPolicy, Ports, Profile,
 };
-use festina_units::{ByteCount, Duration, EcnCodepoint, Instant};
+use festina_units::{ByteCount, Duration, EcnCodepoint, Instant, Probability};
 
 use crate::count::as_f64;
 use crate::experiment::{Description, Experiment};
@@ -42,6 +44,10 @@ impl TwoPaths {
     pub const PATHS: Self = Self { plan: include_str!("../../../../experiments/paths.toml") };
     /// The published detectors and retransmissions.
     pub const DESTINATIONS: Self = Self { plan: include_str!("../../../../experiments/destinations.toml") };
+    /// Times in which both lose everything.
+    pub const COMMON_LOSS: Self = Self { plan: include_str!("../../../../experiments/common-loss.toml") };
+    /// Equal and unequal access networks.
+    pub const GAMES: Self = Self { plan: include_str!("../../../../experiments/multipath-games.toml") };
     /// Outages of the first network.
     pub const HANDOVER: Self = Self { plan: include_str!("../../../../experiments/handover.toml") };
 }
@@ -78,6 +84,26 @@ impl LinkPacket for Datagram {
     fn corrupt(&mut self, _: u64) {}
 }
 
+/// The conditions on both networks from a time of each minute on.
+struct Conditions {
+    from: Duration,
+    delays: [Duration; 2],
+    losses: [Probability; 2],
+}
+
+/// The course of `experiments/traces/walk.csv`.
+fn walk() -> Vec<Conditions> {
+    let text = include_str!("../../../../experiments/traces/walk.csv");
+    let rows = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let conditions = rows.map(|row| {
+        let [from, wifi, wifi_loss, lte, lte_loss] = row.split(',').collect::<Vec<_>>().try_into().ok()?;
+        let ms = |text: &str| text.parse().map(Duration::from_millis).ok();
+        let (delays, losses) = ([ms(wifi)?, ms(lte)?], [wifi_loss.parse().ok()?, lte_loss.parse().ok()?]);
+        Some(Conditions { from: ms(from)?, delays, losses })
+    });
+    conditions.collect::<Option<_>>().expect("the file is sound")
+}
+
 /// The address of a host on a network.
 fn address(host: u8, network: usize) -> SocketAddr {
     let prefix = if network == 0 { [192, 0, 2] } else { [198, 51, 100] };
@@ -89,6 +115,10 @@ struct Scene {
     now: Instant,
     began_at: Instant,
     outage: Duration,
+    /// Both networks lose everything in these times.
+    common: Arc<[Range<Instant>]>,
+    /// The conditions of each minute, if they change, and which of them hold.
+    course: (Vec<Conditions>, Option<usize>),
     ends: [Option<Association>; 2],
     listener: Listener,
     links: [[Link<Datagram>; 2]; 2],
@@ -210,11 +240,17 @@ impl Scene {
             })
         });
         let now = Instant::from_secs(1);
+        let ends_at = now + WARM_UP + point.duration("duration") + PATIENCE;
+        let common = GilbertElliott::bursts(point.probability("common"), point.duration("burst"));
+        let common = common.map(|channel| channel.outages(ends_at, &mut RandomStream::new(seed, "common")));
+        let course = if point.choice("course") == "walk" { walk() } else { Vec::new() };
         let client = Association::connect(now, &context(0), address(1, 0), PORTS, seed);
         Self {
             now,
             began_at: now + WARM_UP,
             outage: point.duration("outage"),
+            common: common.unwrap_or_default(),
+            course: (course, None),
             ends: [Some(client), None],
             listener,
             links,
@@ -224,12 +260,40 @@ impl Scene {
         }
     }
 
+    /// The minute that a time lies in, and the time since it began.
+    fn minute_of(&self, at: Instant) -> (u128, Duration) {
+        let since = at.saturating_duration_since(self.began_at).as_nanos();
+        let into = u64::try_from(since % PERIOD.as_nanos()).map_or(PERIOD, Duration::from_nanos);
+        (since / PERIOD.as_nanos(), into)
+    }
+
     /// The number of the outage that a time lies in, or in whose aftermath.
     fn outage_of(&self, at: Instant, aftermath: Duration) -> Option<u128> {
-        let since = at.saturating_duration_since(self.began_at).as_nanos();
-        let into = since % PERIOD.as_nanos();
-        let is_within = (OUTAGE_AT.as_nanos()..(OUTAGE_AT + self.outage + aftermath).as_nanos()).contains(&into);
-        (is_within && !self.outage.is_zero()).then_some(since / PERIOD.as_nanos())
+        let (minute, into) = self.minute_of(at);
+        let is_within = (OUTAGE_AT..OUTAGE_AT + self.outage + aftermath).contains(&into);
+        (is_within && !self.outage.is_zero()).then_some(minute)
+    }
+
+    /// Returns which networks carry nothing now.
+    fn are_down(&self) -> [bool; 2] {
+        let next = self.common.partition_point(|burst| burst.end <= self.now);
+        let is_common = self.common.get(next).is_some_and(|burst| burst.contains(&self.now));
+        [is_common || self.outage_of(self.now, Duration::ZERO).is_some(), is_common]
+    }
+
+    /// Applies the conditions that hold now to the links.
+    fn follow_course(&mut self) {
+        let into = self.minute_of(self.now).1;
+        let (conditions, so_far) = &mut self.course;
+        let holds = conditions.iter().rposition(|conditions| conditions.from <= into);
+        let Some(now) = holds.filter(|_| holds != *so_far).and_then(|holds| conditions.get(holds)) else { return };
+        *so_far = holds;
+        for (network, links) in self.links.iter_mut().enumerate() {
+            for link in links {
+                link.set_delay(now.delays[network]);
+                link.set_loss(LossModel::Independent(now.losses[network]));
+            }
+        }
     }
 
     fn run(&mut self, point: &Point) {
@@ -254,7 +318,8 @@ impl Scene {
     }
 
     fn drain(&mut self, host: usize) {
-        let (now, is_down) = (self.now, self.outage_of(self.now, Duration::ZERO).is_some());
+        self.follow_course();
+        let (now, are_down) = (self.now, self.are_down());
         let Some(association) = &mut self.ends[host] else { return };
         let mut packet = Vec::new();
         while let Some(transmit) = association.poll_transmit(now, &mut packet) {
@@ -264,7 +329,7 @@ impl Scene {
                 self.again.look(association);
             }
             let datagram = Datagram(std::mem::take(&mut packet));
-            if network == 1 || !is_down {
+            if !are_down[network] {
                 self.links[network][host].send(now, datagram);
             }
         }

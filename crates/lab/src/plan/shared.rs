@@ -8,7 +8,7 @@ macro_rules! file {
 }
 
 /// All of them.
-pub(super) const FILES: [(&str, &str); 19] = [
+pub(super) const FILES: [(&str, &str); 20] = [
     file!("cost"),
     file!("cost-checks"),
     file!("delivered"),
@@ -25,6 +25,7 @@ pub(super) const FILES: [(&str, &str); 19] = [
     file!("r15-syslog-trace"),
     file!("readings"),
     file!("thin-stream"),
+    file!("two-paths"),
     file!("p10-modifications"),
     file!("p10-tcp"),
     file!("p10-causes"),

@@ -102,7 +102,7 @@ impl Association {
 
     /// Keeps a copy of a packet that was built on the path of new data, if another path carries one as well.
     pub(super) fn share(&mut self, now: Instant, id: PathId, errand: Errand, has_header: bool, packet: &[u8]) {
-        let (is_thin, next_tsn) = (self.paths.of(id).sending.is_thin(), outstanding_tsns(&self.sender).end);
+        let is_thin = self.paths.of(id).sending.is_thin();
         let Some(sharing) = self.paths.sharing_mut() else { return };
         let carrier = if errand.sends_again(is_thin) {
             sharing.is_odd = !sharing.is_odd;
@@ -111,7 +111,7 @@ impl Association {
             sharing.copier.filter(|_| errand.sends_new() && (is_thin || sharing.policy == PathPolicy::Both))
         };
         if let Some(carrier) = carrier {
-            self.copy((now, next_tsn), carrier, has_header, packet);
+            self.copy(now, carrier, has_header, packet);
         }
     }
 
@@ -127,8 +127,8 @@ impl Association {
         }
     }
 
-    fn copy(&mut self, (now, next_tsn): (Instant, u64), carrier: PathId, has_header: bool, packet: &[u8]) {
-        let header = header_to(self.ports, self.tags.peer);
+    fn copy(&mut self, now: Instant, carrier: PathId, has_header: bool, packet: &[u8]) {
+        let (header, next_tsn) = (header_to(self.ports, self.tags.peer), outstanding_tsns(&self.sender).end);
         let sending = &self.paths.of(carrier).sending;
         let (cwnd_bytes, round_trip) = (sending.cwnd_bytes(), sending.srtt().unwrap_or(sending.rto()));
         let Some(sharing) = self.paths.sharing_mut() else { return };
@@ -178,6 +178,10 @@ impl Association {
         });
         let acknowledgement = Acknowledgement { sack: sack.as_ref(), ..acknowledgement };
         let answered = sender.acknowledge(now, paths, acknowledgement, events)?;
+        // A duplicate that another path reports later would settle the round trip of this one.
+        for path in paths.iter_mut().filter(|path| has_strayed && path.sending.id() != came_by) {
+            path.sending.leave_unsettled();
+        }
         for id in paths.ids().filter(|id| answered.contains(*id)) {
             // The packet that was answered may have left by another path.
             paths.answered(now, if has_strayed { came_by } else { id }, events);

@@ -365,6 +365,11 @@ impl SendPath {
         self.repair.set_measures(measures);
     }
 
+    /// An acknowledgement that came by another path leaves open which copy of a chunk it answers.
+    pub(crate) fn leave_unsettled(&mut self) {
+        self.repair.leave_unsettled();
+    }
+
     /// The time after which an acknowledgement is overdue.
     pub(crate) fn patience(&self) -> Duration {
         self.terms().patience

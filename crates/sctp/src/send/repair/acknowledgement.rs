@@ -226,6 +226,11 @@ impl Repair {
         lost.is_some() && is_news && !self.recovery.lasts && may_repair_unseen
     }
 
+    /// No duplicate settles any more which copy of a chunk was acknowledged.
+    pub(in crate::send) fn leave_unsettled(&mut self) {
+        self.round_trip.leave_unsettled();
+    }
+
     fn take_round_trips(
         &mut self,
         now: Instant,
@@ -250,11 +255,7 @@ impl Repair {
             })
         };
         let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
-        let sample = self.round_trip.take_sample(&news, is_acked);
-        if !self.measures {
-            // A duplicate that this path reports later would settle the round trip of the other one.
-            self.round_trip.leave_unsettled();
-        } else if let Some(sample) = sample {
+        if let Some(sample) = self.round_trip.take_sample(&news, is_acked).filter(|_| self.measures) {
             self.on_round_trip(now, path, sample.rtt, events);
             if sample.is_undelayed {
                 self.measured_undelayed(now, sample.rtt);

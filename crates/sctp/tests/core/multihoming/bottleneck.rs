@@ -1,4 +1,4 @@
-//! A bulk transfer over two paths that share a bottleneck, beside one over a single path (the goals of RFC 6356 §1).
+//! A bulk transfer over two paths that share a bottleneck with one over a single path (the goals of RFC 6356 §1).
 
 use festina_netsim::{LinkPacket, PieConfig, QueueDiscipline, QueueLimit};
 use festina_sctp::PathPolicy;
