@@ -27,6 +27,8 @@ enum {
     SCTP_PORT = 5000,
     STREAMS = 4,
     MESSAGE_BYTES = 100,
+    /* These may wait for a lost packet of the handshake, and their delays are not counted. */
+    FIRST_MESSAGES = 80,
     ADDRESSES_MAX = 8,
     COUNT_MAX = 100000,
     INTERVAL_MS_MAX = 10000,
@@ -143,6 +145,9 @@ static handle open_socket(int family)
 {
     handle sctp = socket(family, SOCK_STREAM, IPPROTO_SCTP);
     check(sctp >= 0, "socket");
+    /* An association may wait for the answer to SHUTDOWN ACK after its program has ended. */
+    int on = 1;
+    check(setsockopt(sctp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0, "SO_REUSEADDR");
     return sctp;
 }
 
@@ -270,7 +275,7 @@ static void *send_all(void *argument)
     return NULL;
 }
 
-/* Reads `count` messages, each once and in the order of its stream; the longest delay in microseconds. */
+/* Reads `count` messages, each once and in the order of its stream; the longest delay in microseconds of those behind the first. */
 static uint64_t receive_all(handle sctp, unsigned long count)
 {
     unsigned long next[STREAMS];
@@ -288,7 +293,7 @@ static uint64_t receive_all(handle sctp, unsigned long count)
             fail("message %lu instead of %lu", index, next[index % STREAMS]);
         next[index % STREAMS] += STREAMS;
         uint64_t now = now_us(), sent = be64toh(message.sent_us), delay = now > sent ? now - sent : 0;
-        longest = delay > longest ? delay : longest;
+        longest = index >= FIRST_MESSAGES && delay > longest ? delay : longest;
     }
     return longest;
 }

@@ -35,8 +35,7 @@ failover() {
         [ -z "$server" ] || [ -z "$client" ] || verdict=ok
         echo "RESULT,$1,$loss,$client,$server,$verdict"
         round=$((round + 1))
-        # The kernel keeps the port until its peer has answered SHUTDOWN ACK, or for some time.
-        sleep 100
+        sleep 20
     done
 }
 echo "KERNEL $(uname -r), pf_enable $(cat /proc/sys/net/sctp/pf_enable), pf_retrans $(cat /proc/sys/net/sctp/pf_retrans), rto_min $(cat /proc/sys/net/sctp/rto_min)"
