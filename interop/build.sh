@@ -16,6 +16,7 @@ if [ "$part" != pion ]; then
     for program in peer bench; do
         cc -std=c11 -O2 -Wall -Wextra -Werror -o "$new/usrsctp-$program" "$here/usrsctp/$program.c" -lusrsctp -lpthread
     done
+    cc -std=c11 -O2 -Wall -Wextra -Werror -DUSRSCTP -o "$new/usrsctp-failover" "$here/failover/peer.c" -lusrsctp -lpthread
 fi
 if [ "$part" != usrsctp ]; then
     cd "$here/pion"

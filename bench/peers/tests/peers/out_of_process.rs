@@ -4,6 +4,7 @@
 //! libusrsctp-dev and Go; where those are missing the tests say so and prove nothing, except in continuous integration (`CI` is
 //! set), where they fail.
 
+mod failover;
 mod marks;
 mod resets;
 

@@ -160,7 +160,7 @@ impl TwoNetworks {
                 }
             }
             for host in 0..2 {
-                // A chunk that leaves again by the other path may make the probe of those before it due.
+                // When a chunk is sent again on the other path, a probe for the chunks before it may be due.
                 for round in 0.. {
                     let Some(association) = &mut self.ends[host] else { break };
                     if association.poll_deadline().is_none_or(|deadline| deadline > self.now) {
