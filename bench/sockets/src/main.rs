@@ -6,6 +6,7 @@ mod bulk;
 mod channel;
 mod clocks;
 mod crowd;
+mod moves;
 mod ping;
 
 use std::time::Duration;
@@ -36,7 +37,7 @@ struct Arguments {
     /// Tasks that send at the same time when throughput is measured
     #[arg(long, default_value_t = 1)]
     senders: usize,
-    /// Only "ping", only "bulk", or "crowd": very many associations in two processes
+    /// Only "ping", only "bulk", "crowd": very many associations in two processes, or "moves": a client whose address changes
     #[arg(long, default_value = "")]
     work: String,
     /// Only the transports whose name contains this text, or is this text if one is
@@ -81,6 +82,7 @@ fn main() -> Result<(), Failure> {
             let duration = Duration::from_secs_f64(arguments.seconds);
             return build()?.block_on(crowd::crowd(arguments.associations, duration));
         }
+        "moves" => return build()?.block_on(moves::moves(Duration::from_secs_f64(arguments.seconds))),
         crowd::LISTEN => return build()?.block_on(crowd::listen(arguments.associations)),
         _ => {}
     }
