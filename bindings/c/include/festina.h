@@ -181,6 +181,9 @@ festina_status festina_config_set_send_delay(festina_config *config, uint32_t de
 festina_status festina_config_set_streams(festina_config *config, uint16_t outbound, uint16_t inbound);
 /* Whether a small message may overtake a large one on another stream (RFC 8260): 1 or 0, default 0. */
 festina_status festina_config_set_interleaving(festina_config *config, int32_t offered);
+/* 1, the default, lets a peer move: to another UDP port or, with encryption, to another address. With 0, packets from elsewhere are
+ * dropped: a client whose NAT changes its port or address has to connect again. */
+festina_status festina_config_set_peer_moves(festina_config *config, int32_t allowed);
 /* Maximum number of concurrent associations of the endpoint: from 1 to 16777216, default 65536. */
 festina_status festina_config_set_associations_max(festina_config *config, size_t associations);
 /* The same for peers of one IPv4 address or IPv6 /64: from 1 to 16777216, default 4096. */
@@ -233,6 +236,9 @@ festina_status festina_endpoint_free(festina_endpoint *endpoint);
 /* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity.
  * On failure the text is empty and the length 0. */
 size_t festina_endpoint_local_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
+/* Replaces the socket by one at another address or port while associations live, such as after a change of networks; on failure the old socket stays.
+ * Peers of encrypted associations follow, and others if only the port has changed. */
+festina_status festina_endpoint_rebind(const festina_endpoint *endpoint, const char *address);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */
 festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t port, festina_listener **listener);

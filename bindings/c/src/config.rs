@@ -265,6 +265,14 @@ pub extern "C" fn festina_config_set_interleaving(config: Option<&mut Config>, o
     })
 }
 
+/// Sets whether peers may move to another address or port.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_peer_moves(config: Option<&mut Config>, allowed: i32) -> Status {
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_peer_moves(allowed != 0);
+    })
+}
+
 /// Sets the maximum number of concurrent associations.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config>, associations: usize) -> Status {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use festina::ConnectError;
 use festina::blocking::bindings::ForkGuard;
-use festina::blocking::{self, WaitError};
+use festina::blocking::{self, OpenError, WaitError};
 use festina_settings::Settings;
 
 use crate::association::Association;
@@ -77,6 +77,12 @@ pub extern "C" fn festina_endpoint_local_address(
     capacity: usize,
 ) -> usize {
     guard_text(buffer, capacity, || Ok(behind("endpoint", endpoint)?.local_addr().to_string()))
+}
+
+/// Replaces the socket by one at another address.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_rebind(endpoint: Option<&Endpoint>, address: *const c_char) -> Status {
+    guard(|| Ok(behind("endpoint", endpoint)?.rebind(address_at(address)?).map_err(OpenError::Bind)?))
 }
 
 /// Accepts associations with an SCTP port from now on.

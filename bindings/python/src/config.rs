@@ -30,6 +30,7 @@ use crate::security::{Identity, Reduced, Sessions, Trust, reduced};
 ///   0 sets no limit.
 /// - receive_buffer_bytes: the receive buffer, from 1500 to 1073741824, default 1048576.
 /// - streams: the numbers of outbound streams requested and of inbound streams accepted, each from 1 to 65535, default (65535, 65535).
+/// - peer_moves: whether a peer may move to another UDP port or, with encryption, to another address, default True.
 /// - interleaving: whether a small message may overtake a large one on another stream (RFC 8260), default False.
 /// - associations_max: the maximum number of concurrent associations of the endpoint, from 1 to 16777216, default 65536.
 /// - associations_per_address_max: the same for peers of one IPv4 address or IPv6 /64, from 1 to 16777216, default 4096.
@@ -134,6 +135,7 @@ const NAMES: [&str; 28] = [
     "heartbeat_interval",
     "identity",
     "interleaving",
+    "peer_moves",
     "key_log_from_env",
     "message_bytes_max",
     "other_addresses",
@@ -226,6 +228,7 @@ fn set(settings: &mut Settings, name: &str, value: &Bound<'_, PyAny>) -> PyResul
             };
             settings.transport = transport.with_streams(streams(&outbound)?, streams(&inbound)?);
         }
+        "peer_moves" => settings.transport = transport.with_peer_moves(value.extract()?),
         "interleaving" => settings.transport = transport.with_interleaving(value.extract()?),
         "identity" => secure(settings)?.identity = Some(identity(value)?),
         "server_trust" => secure(settings)?.server_trust = Some(trust(value)?),

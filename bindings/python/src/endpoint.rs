@@ -71,6 +71,11 @@ impl Endpoint {
         Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
+    fn rebind(&self, address: &str) -> PyResult<()> {
+        self.open()?.endpoint.rebind(address_at(address)?).map_err(|error| Failure::from(OpenError::Bind(error)))?;
+        Ok(())
+    }
+
     fn listen(&self, port: &Bound<'_, PyAny>, hold_requests: bool) -> PyResult<Listener> {
         let (open, port) = (self.open()?, convert::port(port)?);
         let options = ListenOptions::default();

@@ -62,6 +62,21 @@ async def test_messages_arrive_with_what_was_said_of_them() -> None:
         assert pair.near.streams == (65_535, 65_535)
 
 
+async def test_an_endpoint_moves_to_another_socket() -> None:
+    async with connected() as pair:
+        before = pair.client.local_address
+        with pytest.raises(festina.BindError):
+            pair.client.rebind(pair.server.local_address)
+        assert pair.client.local_address == before
+        pair.client.rebind((before[0], 0))
+        assert pair.client.local_address != before
+        await pair.near.send(b"from the new socket")
+        assert (await pair.far.recv()).data == b"from the new socket"
+        await pair.far.send(b"and back")
+        assert (await pair.near.recv()).data == b"and back"
+        assert pair.far.remote_address == pair.client.local_address
+
+
 async def test_iteration_ends_with_an_orderly_end_and_raises_otherwise() -> None:
     async with connected() as pair:
         async with pair.near:
@@ -354,6 +369,7 @@ def test_settings() -> None:
         receive_buffer_bytes=10_000,
         streams=(3, 4),
         interleaving=True,
+        peer_moves=False,
         associations_max=5,
         associations_per_address_max=4,
         accept_queue_max=3,

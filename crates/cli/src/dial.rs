@@ -36,12 +36,17 @@ impl Dialer {
 
     /// Connects from the first of these addresses of the family of the peer, and names the others to it.
     pub(crate) fn via(mut self, addresses: &[IpAddr]) -> Self {
-        self.via = addresses.to_vec();
+        self.via = addresses.iter().map(IpAddr::to_canonical).collect();
         self
     }
 
     async fn open(&self, remote: SocketAddr) -> Result<Endpoint, BindError> {
         let own = self.via.iter().position(|own| own.is_ipv4() == remote.is_ipv4());
+        if own.is_none() && !self.via.is_empty() {
+            let family = if remote.is_ipv4() { "an IPv4" } else { "an IPv6" };
+            let source = io::Error::other(format!("no address of --via is {family} one, as that of the peer is"));
+            return Err(BindError::Socket { address: address::unspecified_for(remote), source });
+        }
         let config = self.client.config.clone();
         match own {
             None => Endpoint::client(address::unspecified_for(remote), config).await,

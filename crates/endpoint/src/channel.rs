@@ -47,6 +47,10 @@ pub trait Channel {
     fn handle_timeout(&mut self, now: Instant) {
         self.core_mut().handle_timeout(now);
     }
+    /// Packets leave from another own address from now on on some paths: as [`sctp::Association::rebind`].
+    fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        self.core_mut().rebind(now, is_other_network);
+    }
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     #[inline]
     fn poll_deadline(&self) -> Option<Instant> {
@@ -122,6 +126,9 @@ macro_rules! kinds {
             #[inline]
             fn handle_timeout(&mut self, now: Instant) {
                 match self { $(Self::$kind(channel) => channel.handle_timeout(now),)* }
+            }
+            fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+                match self { $(Self::$kind(channel) => channel.rebind(now, is_other_network),)* }
             }
             #[inline]
             fn poll_deadline(&self) -> Option<Instant> {
@@ -218,6 +225,9 @@ impl Channel for Plain {
 
     #[inline]
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled {
+        if self.0.forbids_source(path.remote, false) {
+            return Handled::Dropped;
+        }
         let packet = packet.freeze();
         let is_handled = self.0.handle_packet(now, path.remote, ecn, &packet).is_ok();
         handled(is_handled, || Packet::peek(&packet).is_ok_and(|header| header.verification_tag != 0))
@@ -299,6 +309,9 @@ impl Channel for Secure {
 
     #[inline]
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled {
+        if self.core().forbids_source(path.remote, true) {
+            return Handled::Dropped;
+        }
         let is_handled = self.association.handle_datagram(now, path, ecn, packet).is_ok();
         handled(is_handled, || self.association.is_established())
     }
@@ -311,6 +324,10 @@ impl Channel for Secure {
     #[inline]
     fn handle_timeout(&mut self, now: Instant) {
         self.association.handle_timeout(now);
+    }
+
+    fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        self.association.rebind(now, is_other_network);
     }
 
     #[inline]

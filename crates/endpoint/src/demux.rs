@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::wire::{CommonHeader, Packet, chunk_type};
-use festina_sctp::{Admission, Context, Ports};
+use festina_sctp::{Admission, Context, Ports, beside, named_addresses};
 use festina_secure::further_ids;
 use festina_secure::parameters::ResetToken;
 use festina_secure::reset::token_of;
@@ -146,11 +146,14 @@ impl<A: Clone> Demux<A> {
         self.by_name.get(&Name::Tag(header.verification_tag)).map(|entry| &entry.association)
     }
 
-    /// The plain association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
+    /// The plain association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT). A peer that has lost
+    /// its state may come from another of its addresses, and names them (RFC 9260 §5.1.2 D).
     fn find_plain(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&A> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
-            self.by_name.get(self.name_by_path.get(&path(from, ports, true))?).map(|entry| &entry.association)
+            let at = |remote| self.name_by_path.get(&path(remote, ports, true));
+            let named = || named_addresses(packet).into_iter().find_map(|address| at(beside(from, address)));
+            self.by_name.get(at(from).or_else(named)?).map(|entry| &entry.association)
         })
     }
 

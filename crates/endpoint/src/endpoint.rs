@@ -304,9 +304,12 @@ impl Endpoint {
         }
         while let Some(&id) = self.house.ready.front() {
             if let Some(resident) = self.house.residents.get_mut(&id)
-                && let Some(transmit) = resident.core.poll_transmit(now, buffer)
+                && let Some(transmit) = {
+                    resident.sources.supervise(now, &mut resident.core, || self.house.context.addresses(), false);
+                    resident.core.poll_transmit(now, buffer)
+                }
             {
-                let source = resident.sources.of(self.house.context.addresses(), transmit.destination.ip());
+                let source = resident.sources.of(|| self.house.context.addresses(), transmit.destination.ip());
                 return Some((transmit, resident.core.source(source)));
             }
             self.house.ready.pop_front();
@@ -512,7 +515,7 @@ impl Owner for House {
         let Datagram { from, source, ecn, packet } = datagram;
         let handled = resident.core.handle_packet(now, Path { remote: from, local: source }, ecn, packet);
         if handled == Handled::Proof {
-            resident.sources.note(from.ip(), source, resident.core.state());
+            resident.sources.note(now, from.ip(), source, resident.core.state());
         }
         self.touch(*association);
         usize::from(handled == Handled::Dropped)
@@ -604,6 +607,8 @@ impl Owner for House {
     }
 }
 
+#[cfg(test)]
+mod networks;
 #[cfg(test)]
 mod reports;
 #[cfg(test)]

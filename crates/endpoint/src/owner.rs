@@ -78,6 +78,10 @@ pub trait Owner {
     fn take_decided(&mut self, decided: &mut VecDeque<ConnectionId>);
     /// Returns whether a listener has ended since the last call.
     fn take_withdrawal(&mut self) -> bool;
+    /// Returns the first of several addresses if it was replaced since the last call.
+    fn take_rebound(&mut self) -> Option<IpAddr> {
+        None
+    }
     /// Offers an early message to the listener, of a client that is not authenticated yet. `origin` is the connection ID that the client chose, and its
     /// address. Returns the message if it is not taken.
     fn offer_early(

@@ -166,6 +166,19 @@ impl Endpoint {
         self.shared.socket.local_addrs().to_vec()
     }
 
+    /// Replaces the socket by one at another address or port while associations live, such as after a change of networks. Port 0 lets the system choose
+    /// one. Of [several addresses](crate::ServerConfig::with_other_addresses) the first is replaced, and keeps its port if `address` has none.
+    ///
+    /// Each association sends a packet from the new address at once. Peers of encrypted associations follow within about a round trip and a half, as do plain peers if
+    /// only the port has changed (RFC 6951 §5.4); at another IP address a plain peer knows the association only if this endpoint has named the
+    /// address.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or is none of the [lower layer](LowerLayer)'s: then the old socket stays.
+    pub fn rebind(&self, address: SocketAddr) -> Result<(), BindError> {
+        self.shared.rebind(address)
+    }
+
     /// Calls `observer` for every SCTP packet sent or received from now on; at most one observer per endpoint. Returns whether there was none before.
     /// Packets lost in the network are not seen.
     ///

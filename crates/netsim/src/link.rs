@@ -132,7 +132,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Returns the link's configuration, including changes by [`set_loss`](Self::set_loss).
+    /// Returns the link's configuration, including changes by [`set_loss`](Self::set_loss) and [`set_delay`](Self::set_delay).
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
@@ -145,6 +145,11 @@ impl<P: LinkPacket> Link<P> {
     pub fn set_loss(&mut self, loss: LossModel) {
         self.loss = LossProcess::new(&loss, self.loss_seeds.bits(), "loss");
         self.config.loss = loss;
+    }
+
+    /// Replaces the propagation delay of packets transmitted from now on. With a shorter one they may overtake those on their way.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.config.delay = delay;
     }
 
     /// Returns the link's counters.

@@ -37,12 +37,13 @@ use festina_recovery::Mechanisms;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
+pub use addresses::named_addresses;
 pub use context::{Context, Ports};
 pub use extensions::Extensions;
 pub use homes::{Multihoming, MultihomingError, PathPolicy, UnknownPathPolicy};
 pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
-pub use multihoming::PathStatus;
+pub use multihoming::{PathStatus, beside};
 pub use out_of_band::{OutOfBandError, OutOfBandInit, outstanding_tsns, reset_by_peer};
 pub use paths::PathState;
 pub use state::AssociationState;
@@ -149,6 +150,7 @@ impl Association {
 
     /// Creates an association from a valid cookie. The caller then passes that cookie to it again, which confirms it.
     fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
+        let remote = beside(remote, cookie.address);
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
         let round_trip = handshake::cookie_round_trip(now, cookie, context.config());
@@ -532,13 +534,16 @@ impl Association {
                 continue;
             }
             let is_missed = self.paths.of(id).heartbeat_missed(now);
-            is_dead |= is_missed && self.path_failed(now, id);
-            let asks_again = expects_answers || self.probes_again(id);
+            is_dead |= is_missed && self.heartbeat_counts(id) && self.path_failed(now, id);
+            let asks_again = self.probes_again(id) || expects_answers && self.paths.of(id).is_asked();
+            if is_missed && self.probes_rarely(now, id) {
+                continue;
+            }
             let (path, context) = (self.paths.of_mut(id), &self.context);
             let pause = path.heartbeat_pause(now, context, self.tags.local);
             if !is_missed {
                 path.send_heartbeat_if_idle(now, pause.unwrap_or(Duration::MAX), quiet);
-            } else if asks_again && path.is_asked() {
+            } else if asks_again {
                 path.heartbeat_at_once();
             } else {
                 path.set_heartbeat(now, pause);

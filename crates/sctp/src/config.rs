@@ -49,7 +49,7 @@ pub struct Config {
     pub interleaving: bool,
     /// Behaviour of partial reliability (RFC 3758).
     pub partial_reliability: PartialReliability,
-    /// Requests of the peer that are granted: stream changes (RFC 6525) and restarts.
+    /// Requests of the peer that are granted: stream changes (RFC 6525), restarts and moves.
     pub peer_requests: PeerRequests,
     /// Properties of the layer below, promised by the caller.
     pub carrier: Carrier,
@@ -406,11 +406,14 @@ pub struct PeerRequests {
     pub add_streams: bool,
     /// Handling of a peer that restarts.
     pub restart: PeerRestart,
+    /// Whether the peer may come to another UDP port (RFC 6951 §5.4) or, where a layer below authenticates it, to an address that it has not named.
+    /// Applied by the endpoint: see [`forbids_source`](crate::Association::forbids_source). On by default.
+    pub moves: bool,
 }
 
 impl Default for PeerRequests {
     fn default() -> Self {
-        Self { reset_streams: true, add_streams: false, restart: PeerRestart::Continue }
+        Self { reset_streams: true, add_streams: false, restart: PeerRestart::Continue, moves: true }
     }
 }
 

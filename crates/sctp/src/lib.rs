@@ -76,7 +76,7 @@ pub mod wire;
 pub use association::{
     Association, AssociationState, Context, Extensions, Fragmentation, Incoming, Listener, Multihoming,
     MultihomingError, OutOfBandError, OutOfBandInit, PathKnowledge, PathPolicy, PathState, PathStatus, Ports, Transmit,
-    UnknownPathPolicy, outstanding_tsns, reset_by_peer,
+    UnknownPathPolicy, beside, named_addresses, outstanding_tsns, reset_by_peer,
 };
 pub use config::{
     Admission, Carrier, Config, ConfigError, DestinationMemory, Expiry, Limits, PartialReliability, PeerRequests,

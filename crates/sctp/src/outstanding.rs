@@ -21,7 +21,7 @@ pub(crate) mod partial;
 mod reported;
 mod settled;
 
-pub(crate) use ack::{SackTerms, duplicates};
+pub(crate) use ack::{DUPLICATES_READ_MAX, SackTerms, duplicates};
 pub(crate) use chunk::{Chunk, ChunkState, Form, MessageSlot, Transmission};
 pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run};
 pub(crate) use ledger::{CHUNKS_KEPT, Ledger, Tally};

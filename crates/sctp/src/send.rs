@@ -250,6 +250,12 @@ impl Sender {
         Ok(answered)
     }
 
+    /// Returns whether an acknowledgement before has reported the chunk as received.
+    pub(crate) fn is_acknowledged(&self, tsn: Tsn) -> bool {
+        let chunk = self.flight.ledger.get(tsn.unwrap(self.flight.ledger.first_tsn()));
+        chunk.is_none_or(|chunk| matches!(chunk.state, ChunkState::GapAcked | ChunkState::NonRenegable))
+    }
+
     /// The peer reports chunks that it has computed from sums, ahead of their acknowledgement: `first`, and those above it by `mask`.
     pub(crate) fn handle_recovered(&mut self, paths: &mut impl SendPaths, first: Tsn, mask: u16) {
         let first = first.unwrap(self.flight.ledger.next_tsn());

@@ -21,7 +21,6 @@ pub(crate) const TOKEN_BYTES: usize = 1 + MAC_BYTES;
 enum Purpose {
     Token = 1,
     ConnectionId = 2,
-    Challenge = 3,
     Reset = 4,
 }
 
@@ -63,12 +62,6 @@ impl Proofs {
         let mut id = [0; CONNECTION_ID_BYTES];
         id.copy_from_slice(&mac[..CONNECTION_ID_BYTES]);
         ConnectionId(id)
-    }
-
-    /// An unpredictable nonce for a new address, which the peer has to return.
-    pub(crate) fn challenge(&self, counter: u64, local: ConnectionId) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.mac(Purpose::Challenge, &[&counter.to_be_bytes(), &local.0]);
-        u64::from_be_bytes([a, b, c, d, e, f, g, h])
     }
 
     /// Unpredictable bytes for a stateless reset.

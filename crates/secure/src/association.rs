@@ -160,7 +160,7 @@ pub struct SecureAssociation {
     is_confirmed: bool,
     /// The type of the chunk that answers a peer that has missed the end, and its path.
     late_answer: Option<(u8, PathId)>,
-    /// On a server, once its client is authenticated.
+    /// On a server, once its client is authenticated. On a client, once its server has sent from elsewhere.
     moves: Option<Box<Moves>>,
 }
 
@@ -408,6 +408,13 @@ impl SecureAssociation {
     /// Returns whether an earlier session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.channel.tls().connection().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Datagrams leave from another own address from now on on some paths: as [`Association::rebind`].
+    pub fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        (self.ends.local, self.ends.sent_from) = (None, None);
+        let Some(core) = self.core.as_mut().filter(|_| self.is_adopted) else { return };
+        core.rebind(now, is_other_network);
     }
 
     /// Switches to the next keys (RFC 9001 §6), which also happens automatically after 2^22 packets. Returns `false`, without effect, before the peer

@@ -1,6 +1,6 @@
 //! Answers datagrams that belong to no association: makes half-open ones of hellos, in bounded number.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -113,6 +113,11 @@ impl Listener {
             reset: 0,
             recent: (0, 0),
         })
+    }
+
+    /// The first of several addresses of the endpoint was replaced.
+    pub fn rebind(&mut self, address: IpAddr) {
+        self.context = self.context.with_first_address(address);
     }
 
     /// Adds TLS settings for clients with another kind of keys: certificates or raw public keys (RFC 7250). They are tried in turn for a client to

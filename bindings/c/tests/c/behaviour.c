@@ -273,6 +273,7 @@ static void a_full_buffer_and_every_setting(void)
     OK(festina_config_set_send_delay(config, 0));
     OK(festina_config_set_streams(config, 10, 10));
     OK(festina_config_set_interleaving(config, 1));
+    OK(festina_config_set_peer_moves(config, 0));
     OK(festina_config_set_associations_max(config, 2));
     pair = connected(config);
     festina_config_free(config);
@@ -578,6 +579,27 @@ static void handles_are_freed_in_any_order(void)
     festina_message_free(&message);
 }
 
+static void an_endpoint_moves_to_another_socket(void)
+{
+    struct pair pair = connected(NULL);
+    festina_message message = FESTINA_MESSAGE_INIT;
+    char before[64], after[64];
+
+    EXPECT(festina_endpoint_local_address(pair.server, before, sizeof before) > 0);
+    EXPECT(festina_endpoint_rebind(pair.client, before) == FESTINA_SYSTEM && strstr(festina_last_error(), before) != NULL);
+    EXPECT(festina_endpoint_rebind(pair.client, NULL) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_local_address(pair.client, before, sizeof before) > 0);
+    OK(festina_endpoint_rebind(pair.client, "127.0.0.1:0"));
+    EXPECT(festina_endpoint_local_address(pair.client, after, sizeof after) > 0 && strcmp(before, after) != 0);
+    OK(festina_send(pair.near, "from there", 10, NULL, FESTINA_FOREVER, NULL));
+    OK(festina_recv(pair.far, &message, 10000));
+    festina_message_free(&message);
+    OK(festina_send(pair.far, "and back", 8, NULL, FESTINA_FOREVER, NULL));
+    OK(festina_recv(pair.near, &message, 10000));
+    festina_message_free(&message);
+    taken_apart(pair);
+}
+
 enum { THREADS = 3, MESSAGES = 2000 };
 
 static void *sends(void *near)
@@ -829,6 +851,7 @@ int main(int count, char **arguments)
     KEEP(what_becomes_of_messages_is_told);
     KEEP(the_end_is_told_with_its_reason);
     KEEP(handles_are_freed_in_any_order);
+    KEEP(an_endpoint_moves_to_another_socket);
     KEEP(threads_share_an_association);
     KEEP(logs_reach_the_function_of_the_program);
     /* A child cannot free inherited objects, which valgrind reports as a leak. */

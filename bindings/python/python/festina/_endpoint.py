@@ -44,6 +44,11 @@ class Endpoint:
         """The IP address and UDP port of the socket."""
         return self._native.local_address
 
+    def rebind(self, address: Address) -> None:
+        """Replaces the socket by one at another address or port while associations live, such as after a change of networks. Peers of encrypted
+        associations follow, and others if only the port has changed. Raises `BindError` if the address cannot be bound; then the old socket stays."""
+        self._native.rebind(_text(address))
+
     def listen(self, port: int = _festina.DEFAULT_SCTP_PORT, *, hold_requests: bool = False) -> Listener:
         """Listens on an SCTP port.
 

@@ -47,6 +47,7 @@ class Config:
         receive_buffer_bytes: Optional[int] = None,
         streams: Optional[tuple[int, int]] = None,
         interleaving: Optional[bool] = None,
+        peer_moves: Optional[bool] = None,
         associations_max: Optional[int] = None,
         associations_per_address_max: Optional[int] = None,
         accept_queue_max: Optional[int] = None,
@@ -80,6 +81,7 @@ class Config:
         receive_buffer_bytes: Optional[int] = None,
         streams: Optional[tuple[int, int]] = None,
         interleaving: Optional[bool] = None,
+        peer_moves: Optional[bool] = None,
         associations_max: Optional[int] = None,
         associations_per_address_max: Optional[int] = None,
         accept_queue_max: Optional[int] = None,
@@ -206,6 +208,7 @@ class Endpoint:
     def server(hub: Hub, address: str, config: Optional[Config]) -> Endpoint: ...
     @property
     def local_address(self) -> tuple[str, int]: ...
+    def rebind(self, address: str) -> None: ...
     def listen(self, port: int, hold_requests: bool) -> Listener: ...
     def connect(
         self, address: str, port: int, profile: Optional[str], handshake_timeout: float, encryption: Encryption

@@ -254,3 +254,61 @@ fn messages_of_an_association_that_ended_before_they_were_taken_come_with_its_en
     assert_eq!(messages, ["the last word"]);
     assert_eq!((server.accept(PORT), server.len(), client.len()), (None, 0, 0));
 }
+
+/// Carries datagrams between a client at this address and a server until there are none.
+fn settle(now: Instant, client: &mut Endpoint, at: &str, server: &mut Endpoint) {
+    let carry = |from: &mut Endpoint, source: &str, to: &mut Endpoint, destination: &str| {
+        let (mut bytes, mut packets) = (Vec::new(), 0);
+        while let Some((transmit, _)) = from.poll_transmit(now, &mut bytes) {
+            let packet = BytesMut::from(&std::mem::take(&mut bytes)[..]);
+            let datagram =
+                Datagram { from: source.parse().unwrap(), source: None, ecn: EcnCodepoint::NotCapable, packet };
+            if transmit.destination == destination.parse().unwrap() {
+                to.handle_datagram(now, datagram);
+            }
+            packets += 1;
+        }
+        packets
+    };
+    while carry(client, at, server, SERVER) + carry(server, SERVER, client, at) > 0 {}
+}
+
+#[test]
+fn a_peer_that_restarts_from_another_address_that_it_has_named_continues_its_association() {
+    const OTHER: &str = "10.1.0.2:9899";
+    let now = Instant::from_secs(3_600);
+    for paths_max in [1, 8] {
+        let endpoint = |secret: u8, addresses: &[&str]| {
+            let addresses = addresses.iter().map(|address| address.parse::<SocketAddr>().unwrap().ip()).collect();
+            let multihoming = sctp::Multihoming { addresses, paths_max, ..sctp::Multihoming::default() };
+            let context = sctp::Context::multihomed(sctp::Config::default(), [secret; 16], multihoming).unwrap();
+            let (protocols, cpu_time) = (Protocols::Plain, || Duration::ZERO);
+            Endpoint::new(Setup { context, protocols, listener: None, secret: [secret; 16], cpu_time })
+        };
+        let mut server = endpoint(1, &[]);
+        server.listen(PORT).unwrap();
+        let ports = Ports { local: 1, peer: PORT };
+        let mut restarts = Vec::new();
+        for (secret, at) in [(2, CLIENT), (3, OTHER), (4, CLIENT)] {
+            let mut client = endpoint(secret, &[CLIENT, OTHER]);
+            let id = client.connect_plain(now, SERVER.parse().unwrap(), ports, secret.into()).unwrap();
+            settle(now, &mut client, at, &mut server);
+            assert_eq!(
+                client.association(id).map(|core| core.core().state()),
+                Some(sctp::AssociationState::Established),
+                "{at}"
+            );
+            let events = std::iter::from_fn(|| server.poll_event());
+            let restarted =
+                |event: &EndpointEvent| matches!(event, EndpointEvent::Association(_, Event::PeerRestarted));
+            restarts.push(events.filter(restarted).count());
+        }
+        assert_eq!((server.len(), &restarts[..]), (1, &[0, 1, 1][..]), "{paths_max} paths");
+        // A stranger that names an address of the peer is told that the association would get another, and changes nothing.
+        let mut stranger = endpoint(5, &["10.9.0.9:9899", CLIENT]);
+        let id = stranger.connect_plain(now, SERVER.parse().unwrap(), ports, 5).unwrap();
+        settle(now, &mut stranger, "10.9.0.9:9899", &mut server);
+        assert!(stranger.association(id).is_none_or(|core| core.core().state() != sctp::AssociationState::Established));
+        assert_eq!(server.len(), 1);
+    }
+}

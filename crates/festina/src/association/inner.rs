@@ -201,7 +201,7 @@ impl Inner {
             // Only a packet with the tag of the association may choose the address that the answers leave from.
             if handled == Handled::Proof {
                 let association = state.core.state();
-                state.sources.note(from.ip(), source, association);
+                state.sources.note(now, from.ip(), source, association);
             }
             // What there is no room for now stays in the core, which is asked again below.
             let _blocked = state.fill(now, &self.shared, Way::WithDriver);
@@ -552,11 +552,23 @@ impl Inner {
         lock(&self.state).core.peer_addresses().collect()
     }
 
+    /// The endpoint's socket at one address was replaced by one at another, or at another port.
+    pub(crate) fn rebound(self: &Arc<Self>, (old, new): (IpAddr, IpAddr)) {
+        self.change(|state, now| {
+            state.sources.rebind(old, new);
+            let sources = &state.sources;
+            state.core.rebind(now, |remote| sources.may_be(new, remote).then_some(new != old));
+        });
+    }
+
     /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.
     pub(crate) fn refused(self: &Arc<Self>, refusal: &Refusal) {
-        self.change(|state, _| match refusal {
+        self.change(|state, now| match refusal {
             Refusal::TooLarge { packet_bytes_max } => state.core.limit_datagram_bytes(*packet_bytes_max),
-            Refusal::NoWay { kind, cause } => state.no_way(*kind, cause),
+            Refusal::NoWay { kind, cause } => {
+                state.no_way(*kind, cause, self.shared.addresses().len() < 2);
+                state.sources.supervise(now, &mut state.core, || self.shared.addresses(), true);
+            }
         });
     }
 

@@ -23,7 +23,7 @@ use super::{TimedOut, WaitError};
 use crate::address::Host;
 use crate::config::{ClientConfig, ServerConfig};
 use crate::endpoint::{ConnectOptions, EndpointStats, ListenOptions, PendingRequest, Requests, SeenPacket};
-use crate::error::{ConnectError, ListenError};
+use crate::error::{BindError, ConnectError, ListenError};
 
 /// One UDP socket that carries any number of associations, and the thread that serves it.
 ///
@@ -161,6 +161,14 @@ impl Endpoint {
     /// As [`festina::Endpoint::local_addr`](crate::Endpoint::local_addr).
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.endpoint.local_addr()
+    }
+
+    /// As [`festina::Endpoint::rebind`](crate::Endpoint::rebind).
+    ///
+    /// # Errors
+    /// As [`festina::Endpoint::rebind`](crate::Endpoint::rebind).
+    pub fn rebind(&self, address: SocketAddr) -> Result<(), BindError> {
+        self.shared.endpoint.rebind(address)
     }
 
     /// As [`festina::Endpoint::observe`](crate::Endpoint::observe).

@@ -54,7 +54,12 @@ fn changed_by_fields() -> sctp::Config {
             nr_sack: false,
             enhanced_forward_tsn: false,
         },
-        peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true, restart: PeerRestart::End },
+        peer_requests: sctp::PeerRequests {
+            reset_streams: false,
+            add_streams: true,
+            restart: PeerRestart::End,
+            moves: false,
+        },
         // An endpoint sends over UDP or IP, never within DTLS.
         carrier: sctp::Carrier { protected_by_dtls: false, ecn: true, overhead_bytes: 0 },
         message_events: true,
@@ -76,6 +81,7 @@ fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
         .with_receive_buffer_bytes(5_000)
         .with_stream_unread_bytes_max(2_000)
         .with_peer_restart(PeerRestart::End)
+        .with_peer_moves(false)
         .with_streams(12, 13)
         .with_sack_delay(Duration::from_millis(21))
         .with_scheduler(StreamScheduler::Priority)

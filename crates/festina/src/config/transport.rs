@@ -275,6 +275,14 @@ impl Transport {
         self
     }
 
+    /// Sets whether a peer may move: to another UDP port (RFC 6951 §5.4) or, if it is authenticated by encryption, to an address that it has not named. On by
+    /// default. With `false`, packets from elsewhere are dropped, and [`EndpointStats::packets_dropped`](crate::EndpointStats::packets_dropped)
+    /// counts them: a client whose NAT changes its port or address has to connect again.
+    pub fn with_peer_moves(mut self, allowed: bool) -> Self {
+        self.core.peer_requests.moves = allowed;
+        self
+    }
+
     /// Reports the progress of every message: [`ProtocolEvent::MessageSent`](crate::ProtocolEvent::MessageSent) and similar events. Off by default.
     pub fn with_message_events(mut self, wanted: bool) -> Self {
         self.core.message_events = wanted;

@@ -135,6 +135,10 @@ impl Owner for Door {
         self.shared.take_withdrawal()
     }
 
+    fn take_rebound(&mut self) -> Option<IpAddr> {
+        self.shared.take_rebound()
+    }
+
     fn offer_early(
         &mut self,
         request: &Request,

@@ -221,8 +221,6 @@ struct Receiver {
     door: Door,
     sieve: Sieve,
     packets: Packets,
-    /// Answers have to name their own address.
-    wildcard: bool,
     protocols: Protocols,
 }
 
@@ -250,7 +248,6 @@ impl Receiver {
             door: Door::new(Arc::clone(shared)),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
-            wildcard: shared.socket.has_several_addresses(),
             protocols: shared.protocols(),
         }
     }
@@ -265,6 +262,8 @@ impl Receiver {
         let now = clock::now();
         let (mut packets, mut bytes, mut marked, mut shed, mut sifted, mut unanswerable) = (0, 0, 0, 0, 0, 0);
         let mut expected = None;
+        // Then answers have to name their own address.
+        let has_several_addresses = shared.socket.has_several_addresses();
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(meta.header_bytes..meta.bytes).unwrap_or_default();
             let (from, ecn) = (meta.from, meta.ecn);
@@ -273,7 +272,7 @@ impl Receiver {
                 unanswerable += train.len().div_ceil(meta.segment_bytes.max(1));
                 continue;
             }
-            let source = meta.to.filter(|_| self.wildcard);
+            let source = meta.to.filter(|_| has_several_addresses);
             for packet in train.chunks(meta.segment_bytes.max(1)) {
                 packets += 1;
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);

@@ -15,6 +15,8 @@ use std::task::{Context, Poll};
 
 use festina_units::{EcnCodepoint, Preview};
 
+use crate::runtime::Runtime;
+
 pub use self::memory::{MemoryNetwork, MemorySocket};
 pub use self::several::Several;
 pub(crate) use self::udp::UdpLayer;
@@ -31,6 +33,14 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
     /// [the one](Received::to) that it was sent to.
     fn local_addrs(&self) -> Vec<SocketAddr> {
         vec![self.local_addr()]
+    }
+
+    /// Replaces the socket at [`local_addr`](Self::local_addr) by one at `address`. A port of 0 lets the system choose one.
+    ///
+    /// # Errors
+    /// The address cannot be bound, and the socket stays; or the lower layer cannot do that.
+    fn rebind(&mut self, _runtime: &dyn Runtime, _address: SocketAddr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns the address of a peer in the form in which received packets name it.

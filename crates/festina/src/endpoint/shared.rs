@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) socket: Socket,
     pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
+    /// Only after the first of several addresses was replaced: that of associations that begin now.
+    renamed: Mutex<Option<Arc<sctp::Context>>>,
     /// Only on an encrypted endpoint.
     pub(super) secure: Option<Box<SecureSide>>,
     pub(crate) timers: Timers,
@@ -119,7 +121,7 @@ impl Shared {
         let client = config.client.as_ref().map(ClientSecurity::build).transpose()?;
         let server = config.server.as_ref().map(ServerSecurity::build).transpose()?.unwrap_or_default();
         let core = config.core(socket.local_addr());
-        let multihoming = config.multihoming(socket.addresses());
+        let multihoming = config.multihoming(&socket.addresses());
         let with = |core, secret| -> Result<_, BindError> {
             Ok(match &multihoming {
                 Some(multihoming) => sctp::Context::multihomed(core, secret, multihoming.clone())?,
@@ -150,6 +152,7 @@ impl Shared {
             socket,
             tray: Tray::default(),
             context,
+            renamed: Mutex::default(),
             secure,
             timers,
             demux,
@@ -188,6 +191,28 @@ impl Shared {
     /// The endpoint was closed, and its work is done.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closing() && self.is_idle()
+    }
+
+    /// Replaces the socket with the first address, and tells all associations.
+    pub(super) fn rebind(&self, address: SocketAddr) -> Result<(), BindError> {
+        let mut addresses = self.socket.addresses();
+        let old = std::mem::replace(addresses.first_mut().unwrap_or(&mut address.ip()), address.ip());
+        let are_several = addresses.len() > 1;
+        if are_several {
+            sctp::Multihoming { addresses, ..sctp::Multihoming::default() }.validate()?;
+        }
+        self.socket.rebind(&*self.runtime, address).map_err(|source| BindError::Socket { address, source })?;
+        // It watches the new socket from now on.
+        self.wake_driver();
+        let new = self.socket.local_addr().ip();
+        if are_several {
+            lock(&self.accepting).core.rebind(new);
+            *lock(&self.renamed) = Some(self.context.with_first_address(new));
+            self.note_rebound(new);
+        }
+        let associations = lock(&self.demux).all();
+        associations.iter().for_each(|association| association.rebound((old, new)));
+        Ok(())
     }
 
     fn is_idle(&self) -> bool {
@@ -229,6 +254,7 @@ impl Shared {
             let problem = "a token and early messages need an encrypted endpoint";
             return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem.to_owned()) });
         }
+        let context = lock(&self.renamed).clone().unwrap_or_else(|| Arc::clone(&self.context));
         loop {
             let id = self.next_id();
             let local = match options.local_port {
@@ -244,11 +270,11 @@ impl Shared {
             let known = known.as_ref();
             let core = match &self.secure {
                 None => {
-                    let to = &self.context;
+                    let to = &context;
                     Core::Plain(Plain(sctp::Association::connect_knowing(now, to, address, ports, nonce, known)))
                 }
                 Some(secure) => secure
-                    .connect(now, &self.context, (address, ports), options, known)
+                    .connect(now, &context, (address, ports), options, known)
                     .map_err(|failure| ConnectError::Security { remote, failure })?,
             };
             let key = core.key();
@@ -301,7 +327,7 @@ impl Shared {
     }
 
     /// The own IP addresses, one for each socket.
-    pub(crate) fn addresses(&self) -> &[IpAddr] {
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         self.socket.addresses()
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use festina_sctp::Fragmentation;
@@ -24,10 +24,8 @@ const PORTS_TRIED_MAX: u32 = 16;
 pub(crate) struct Socket {
     /// Taken out when the endpoint is closed, though handles of it may stay.
     lower: RwLock<Option<Box<dyn LowerLayer>>>,
-    local: SocketAddr,
-    /// All addresses, `local` first.
-    locals: Vec<SocketAddr>,
-    addresses: Vec<IpAddr>,
+    /// The addresses of all sockets, which stay when it is closed.
+    locals: RwLock<Arc<[SocketAddr]>>,
     /// That of the lower layer.
     segments_max: AtomicUsize,
     pub(crate) counters: SocketCounters,
@@ -115,11 +113,8 @@ impl Socket {
     }
 
     pub(crate) fn new(lower: Box<dyn LowerLayer>) -> Self {
-        let locals = lower.local_addrs();
         Self {
-            local: lower.local_addr(),
-            addresses: locals.iter().map(SocketAddr::ip).collect(),
-            locals,
+            locals: RwLock::new(lower.local_addrs().into()),
             segments_max: AtomicUsize::new(lower.segments_max()),
             lower: RwLock::new(Some(lower)),
             counters: SocketCounters::default(),
@@ -150,24 +145,39 @@ impl Socket {
         self.lower.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
+    /// Replaces the socket with the first address.
+    ///
+    /// # Errors
+    /// The new address cannot be bound: the socket stays.
+    pub(crate) fn rebind(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
+        let mut lower = self.lower.write().unwrap_or_else(PoisonError::into_inner);
+        let lower = lower.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        program::call("lower layer", Err(io::ErrorKind::Other.into()), || lower.rebind(runtime, address))?;
+        self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
+        *self.locals.write().unwrap_or_else(PoisonError::into_inner) = lower.local_addrs().into();
+        Ok(())
+    }
+
     /// The address bound to.
     pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.local
+        let locals = self.local_addrs();
+        locals.first().copied().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
     /// The addresses of all sockets, that of [`local_addr`](Self::local_addr) first.
-    pub(crate) fn local_addrs(&self) -> &[SocketAddr] {
-        &self.locals
+    pub(crate) fn local_addrs(&self) -> Arc<[SocketAddr]> {
+        Arc::clone(&self.locals.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Their IP addresses.
-    pub(crate) fn addresses(&self) -> &[IpAddr] {
-        &self.addresses
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.local_addrs().iter().map(SocketAddr::ip).collect()
     }
 
     /// Whether packets may arrive at several addresses, so that answers must name theirs.
     pub(crate) fn has_several_addresses(&self) -> bool {
-        self.local.ip().is_unspecified() || self.locals.len() > 1
+        let locals = self.local_addrs();
+        locals.len() > 1 || locals.iter().any(|local| local.ip().is_unspecified())
     }
 
     /// Converts `remote` to the lower layer's form.

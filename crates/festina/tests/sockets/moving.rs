@@ -5,14 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use festina::lower::{LowerLayer, Received, Transmit};
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId};
+use festina::{
+    ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId, Transport,
+};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use crate::encrypted::configs;
-use crate::support::{endpoint, endpoint_with, in_time, pair_between, until};
+use crate::support::{Pair, endpoint, endpoint_with, in_time, pair_between, pair_with, until};
 
 /// Passes datagrams between one client and a server. A socket that is sent to it takes the place of the one that the server
 /// sees.
@@ -185,4 +188,177 @@ async fn an_encrypted_client_on_the_unspecified_address_goes_on_when_its_address
         assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "from the new network");
     })
     .await;
+}
+
+/// Both sides send numbered messages at 30 Hz, while the socket of one is replaced after each of `moves`. Returns the longest delay of a message.
+async fn stream_over(pair: &Pair, moves: &[(&Endpoint, SocketAddr)]) -> Duration {
+    const COUNT: u32 = 60;
+    let send = async |association: &festina::Association| {
+        for number in 0..COUNT {
+            let at = festina::now().as_nanos();
+            let message = [&number.to_be_bytes()[..], &at.to_be_bytes()].concat();
+            association.send(Message::new(message)).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(33)).await;
+        }
+    };
+    let receive = async |association: &festina::Association| {
+        let mut longest = 0;
+        for number in 0..COUNT {
+            let message = association.recv().await.unwrap().unwrap().into_payload();
+            assert_eq!(message[..4], number.to_be_bytes(), "each once and in order");
+            longest = longest.max(festina::now().as_nanos() - u64::from_be_bytes(message[4..].try_into().unwrap()));
+        }
+        Duration::from_nanos(longest)
+    };
+    let change = async {
+        for &(endpoint, address) in moves {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            endpoint.rebind(address).unwrap();
+        }
+    };
+    let all = async {
+        tokio::join!(send(&pair.client), send(&pair.server), receive(&pair.client), receive(&pair.server), change)
+    };
+    let ((), (), one, other, ()) = in_time(all).await;
+    one.max(other)
+}
+
+#[tokio::test]
+async fn an_encrypted_association_moves_with_the_socket_of_its_client_in_the_middle_of_a_stream() {
+    let (client, server) = configs();
+    let pair = pair_with(client, server).await;
+    let other = if cfg!(target_os = "linux") { "127.0.0.2:0" } else { "127.0.0.1:0" };
+    let new = [other, "127.0.0.1:0"].map(|address| (&pair.client_endpoint, address.parse().unwrap()));
+    let longest = stream_over(&pair, &new).await;
+    println!("longest delay {longest:?}");
+    until("the server has followed", || pair.server.remote_addr() == pair.client_endpoint.local_addr()).await;
+    let mut moves = 0;
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(10), pair.server.event()).await {
+        moves += usize::from(matches!(event, Event::PeerMoved { .. }));
+    }
+    // Both within 600 ms may count as one.
+    assert!((1..=2).contains(&moves), "{moves} moves");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+}
+
+#[tokio::test]
+async fn an_encrypted_client_follows_its_server_to_another_address_in_the_middle_of_a_stream() {
+    let (client, server) = configs();
+    let pair = pair_with(client, server).await;
+    let new = if cfg!(target_os = "linux") { "127.0.0.3:0" } else { "127.0.0.1:0" };
+    let longest = stream_over(&pair, &[(&pair.server_endpoint, new.parse().unwrap())]).await;
+    println!("longest delay {longest:?}");
+    let remote = pair.server_endpoint.local_addr();
+    until("the client has followed", || pair.client.remote_addr() == remote).await;
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    let moved = |event| event == Some(Event::PeerMoved { path: PathId::PRIMARY, remote });
+    in_time(async { while !moved(pair.client.event().await) {} }).await;
+    // And both at once, one after the other.
+    for _ in 0..3 {
+        pair.client_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        until("the server has followed", || pair.server.remote_addr() == pair.client_endpoint.local_addr()).await;
+        pair.server_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        until("the client has followed", || pair.client.remote_addr() == pair.server_endpoint.local_addr()).await;
+    }
+    in_time(pair.client.send("still here")).await.unwrap();
+    assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "still here");
+}
+
+#[tokio::test]
+async fn a_server_follows_the_socket_of_an_idle_client() {
+    for is_encrypted in [true, false] {
+        let pair = if is_encrypted {
+            let (client, server) = configs();
+            pair_with(client, server).await
+        } else {
+            crate::support::pair().await
+        };
+        let before = pair.client_endpoint.local_addr();
+        pair.client_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let after = pair.client_endpoint.local_addr();
+        assert_ne!(before, after);
+        until("it has followed", || pair.server.remote_addr() == after).await;
+        in_time(pair.server.send("to the new socket")).await.unwrap();
+        assert_eq!(in_time(pair.client.recv()).await.unwrap().unwrap().payload(), "to the new socket");
+        drop(std::net::UdpSocket::bind(before).expect("the old socket is closed"));
+    }
+}
+
+#[tokio::test]
+async fn a_socket_stays_if_the_new_address_cannot_be_bound() {
+    let pair = crate::support::pair().await;
+    let (taken, before) = (pair.server_endpoint.local_addr(), pair.client_endpoint.local_addr());
+    let refused = pair.client_endpoint.rebind(taken).unwrap_err();
+    assert!(refused.to_string().contains(&taken.to_string()), "{refused}");
+    assert_eq!(pair.client_endpoint.local_addr(), before);
+    in_time(pair.client.send("from the old socket")).await.unwrap();
+    assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "from the old socket");
+    assert_eq!(pair.server.remote_addr(), before);
+    in_time(pair.client_endpoint.close()).await;
+    assert!(pair.client_endpoint.rebind("127.0.0.1:0".parse().unwrap()).is_err(), "it is closed");
+}
+
+#[tokio::test]
+async fn the_first_of_several_addresses_is_replaced_and_later_associations_learn_it() {
+    for is_encrypted in [false, true] {
+        let network = MemoryNetwork::new();
+        let bind = |address: &str| network.bind(address.parse().unwrap()).unwrap();
+        let lower = |host: u8| {
+            let [first, second] = [0, 1].map(|place| bind(&format!("10.0.{place}.{host}:9899")));
+            festina::lower::Several::new(first, vec![Box::new(second)])
+        };
+        let (client, server) =
+            if is_encrypted { configs() } else { (festina::ClientConfig::plain(), festina::ServerConfig::plain()) };
+        let client = Endpoint::bind_on(lower(2), client).await.unwrap();
+        let server = Endpoint::bind_on(lower(1), server).await.unwrap();
+        let pair = pair_between(client, server, "10.0.0.1:9899".parse().unwrap()).await;
+        let active = |association: &festina::Association| {
+            association.paths().iter().all(|path| path.state == festina::PathState::Active)
+        };
+        until("all paths are active", || active(&pair.client) && active(&pair.server)).await;
+        let endpoint = &pair.client_endpoint;
+        for refused in ["10.0.1.2:0", "10.0.0.1:0", "0.0.0.0:0"] {
+            assert!(endpoint.rebind(refused.parse().unwrap()).is_err(), "{refused}");
+        }
+        endpoint.rebind("10.0.0.3:0".parse().unwrap()).unwrap();
+        let locals = endpoint.local_addrs().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(locals, ["10.0.0.3:9899", "10.0.1.2:9899"]);
+        in_time(pair.client.send("on")).await.unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "on");
+        let (near, far) =
+            in_time(async { tokio::join!(endpoint.connect("10.0.0.1:9899"), pair.listener.accept()) }).await;
+        let (near, far) = (near.unwrap(), far.unwrap());
+        until("the addresses are known", || far.paths().len() == 2 && active(&far)).await;
+        assert_eq!(far.paths()[0].remote.to_string(), "10.0.0.3:9899");
+        drop(near);
+        // A server's new address, too.
+        pair.server_endpoint.rebind("10.0.0.4:0".parse().unwrap()).unwrap();
+        let (near, _far) =
+            in_time(async { tokio::join!(endpoint.connect("10.0.1.1:9899"), pair.listener.accept()) }).await;
+        let near = near.unwrap();
+        until("the new address is known", || {
+            near.paths().iter().any(|path| path.remote.to_string() == "10.0.0.4:9899")
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forbids_moves_drops_packets_from_elsewhere_and_counts_them() {
+    for is_encrypted in [true, false] {
+        let (client, server) =
+            if is_encrypted { configs() } else { (festina::ClientConfig::plain(), festina::ServerConfig::plain()) };
+        let pair = pair_with(client, server.with_transport(Transport::default().with_peer_moves(false))).await;
+        in_time(pair.client.send("from the old socket")).await.unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "from the old socket");
+        let (before, dropped) = (pair.client_endpoint.local_addr(), pair.server_endpoint.stats().packets_dropped);
+        pair.client_endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        in_time(pair.client.send("from the new one")).await.unwrap();
+        until("packets are dropped", || pair.server_endpoint.stats().packets_dropped >= dropped + 3).await;
+        assert!(pair.server.try_recv().is_err());
+        assert_eq!(pair.server.remote_addr(), before);
+        // The client is given its old port again.
+        pair.client_endpoint.rebind(before).unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "from the new one");
+    }
 }

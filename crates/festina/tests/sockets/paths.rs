@@ -176,6 +176,94 @@ async fn a_network_whose_socket_is_full_holds_back_no_other() {
     assert!(pair.client.paths()[1].carries_data);
 }
 
+/// A client with two addresses whose first network fails: it loses all packets, or the system `refuses` to send.
+async fn leaves_a_network_that_fails(is_encrypted: bool, refuses: bool) {
+    let is_down = Arc::new(AtomicBool::new(false));
+    let (down, away) = (Arc::clone(&is_down), address(0, 0));
+    let network = MemoryNetwork::with_filter(move |from, to, _| {
+        refuses || !(down.load(Ordering::Relaxed) && (from == away || to == away))
+    });
+    let [first, second] = [0, 1].map(|place| network.bind(address(0, place)).unwrap());
+    let first = Unreachable { lower: first, is_down: if refuses { Arc::clone(&is_down) } else { Arc::default() } };
+    let (client, server) = configs(is_encrypted);
+    let server = server.with_transport(Transport::default().with_paths_max(if is_encrypted { 1 } else { 8 }));
+    let client = Endpoint::bind_on(Several::new(first, vec![Box::new(second)]), client).await.unwrap();
+    let server = Endpoint::bind_on(network.bind(address(1, 0)).unwrap(), server).await.unwrap();
+    let pair = in_time(pair_between(client, server, address(1, 0))).await;
+    if !is_encrypted {
+        until("the second address is known", || states(&pair.server) == ACTIVE).await;
+    }
+    let echo = async |number: u8| {
+        let begun = festina::now();
+        pair.client.send(Message::new(vec![number])).await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), [number].as_slice());
+        pair.server.send(Message::new(vec![number])).await.unwrap();
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().into_payload(), [number].as_slice());
+        festina::now() - begun
+    };
+    in_time(async {
+        for number in 0..20 {
+            echo(number).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        is_down.store(true, Ordering::Relaxed);
+        let delay = echo(20).await;
+        // Without another own address the association would wait until the network is back.
+        assert!(delay < Duration::from_secs(5), "{delay:?}");
+        println!("encrypted {is_encrypted}, refused {refuses}: {delay:?}");
+        for number in 21..40 {
+            echo(number).await;
+        }
+    })
+    .await;
+}
+
+/// A socket whose network has no route while it `is_down`.
+#[derive(Debug)]
+struct Unreachable {
+    lower: MemorySocket,
+    is_down: Arc<AtomicBool>,
+}
+
+impl LowerLayer for Unreachable {
+    fn local_addr(&self) -> SocketAddr {
+        self.lower.local_addr()
+    }
+
+    fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
+        self.lower.peer_address(remote)
+    }
+
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
+        match self.is_down.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::NetworkUnreachable.into()),
+            false => self.lower.try_send(packets),
+        }
+    }
+
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
+        self.lower.try_receive(buffers, incoming)
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.lower.poll_readable(context)
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.lower.poll_writable(context)
+    }
+}
+
+#[tokio::test]
+async fn a_client_leaves_a_network_that_fails_though_its_server_has_one_address() {
+    for is_encrypted in [true, false] {
+        for refuses in [false, true] {
+            leaves_a_network_that_fails(is_encrypted, refuses).await;
+        }
+    }
+}
+
 /// A server on two loopback addresses, and the association of a client with these settings.
 async fn with_client(
     others: [&str; 2],

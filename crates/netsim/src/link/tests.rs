@@ -410,6 +410,16 @@ fn setting_the_same_loss_model_again_does_not_repeat_its_losses() {
 }
 
 #[test]
+fn a_new_delay_holds_for_the_packets_sent_from_then_on() {
+    let mut link = link(LinkConfig { delay: 10 * MS, ..LinkConfig::default() });
+    link.send(Instant::ZERO, packet(0, 100));
+    link.set_delay(20 * MS);
+    link.send(Instant::ZERO, packet(1, 100));
+    let arrivals: Vec<_> = drain(&mut link).into_iter().map(|(at, packet)| (at, packet.number)).collect();
+    assert_eq!(arrivals, [(Instant::from_millis(10), 0), (Instant::from_millis(20), 1)]);
+}
+
+#[test]
 fn packets_larger_than_the_mtu_are_dropped_and_counted() {
     let config = LinkConfig { mtu: Some(ByteCount::from_bytes(1_500)), ..LinkConfig::default() };
     let mut link = link(config);

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::{Buf, BufMut};
 
-use crate::wire::{Init, Parameter};
+use super::cookie::addresses_in;
+use crate::wire::{Chunk, Init, Packet, Parameter};
 
 /// Maximum number of a peer's addresses that are kept besides the source of its INIT or INIT ACK. A cookie with all of them, and the INIT ACK around
 /// it, fit into the smallest permitted packet.
@@ -153,6 +154,19 @@ fn all_named<'a>(init: &Init<'a>) -> impl Iterator<Item = (IpAddr, Parameter<'a>
         Ok(parameter @ Parameter::Ipv6(address)) => Some((IpAddr::from(address).to_canonical(), parameter)),
         _ => None,
     })
+}
+
+/// Returns the addresses by which the association is found that an INIT or a COOKIE ECHO from elsewhere belongs to: those that the INIT names, or that the
+/// cookie holds (RFC 9260 §5.1.2 D). Nothing of the packet is verified, and any other has none.
+pub fn named_addresses(packet: &[u8]) -> Vec<IpAddr> {
+    let first = Packet::parse_unverified(packet).ok().and_then(|packet| packet.chunks().next());
+    match first {
+        Some(Ok(Chunk::Init(init))) => {
+            all_named(&init).map(|(address, _)| address).filter(|&it| is_unicast(it)).take(ADDRESSES_MAX).collect()
+        }
+        Some(Ok(Chunk::CookieEcho(cookie))) => addresses_in(cookie),
+        _ => Vec::new(),
+    }
 }
 
 /// Returns whether an address may be used for a peer that was reached at `source`, both in canonical form.

@@ -74,6 +74,17 @@ impl Context {
         Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: Some(multihoming) }))
     }
 
+    /// Returns the same context for associations that begin after the first of several addresses was replaced.
+    #[must_use]
+    pub fn with_first_address(&self, address: IpAddr) -> Arc<Self> {
+        let (config, mechanisms, mut multihoming) =
+            (self.config.clone(), Arc::clone(&self.mechanisms), self.multihoming.clone());
+        if let Some(first) = multihoming.as_mut().and_then(|multihoming| multihoming.addresses.first_mut()) {
+            *first = address;
+        }
+        Arc::new(Self { config, mechanisms, key: self.key, multihoming })
+    }
+
     /// The same context with other timers and limits: see [`set_timing`](super::Association::set_timing).
     pub(super) fn with_timing(&self, config: &Config) -> Result<Arc<Self>, ConfigError> {
         let Config { mechanisms, timers, retries, peer_timeout, sack, .. } = config.clone();

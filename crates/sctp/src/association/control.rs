@@ -53,6 +53,11 @@ impl Control {
         self.due &= !due.0;
     }
 
+    /// Returns whether a chunk is due by name that answers one of the peer's.
+    pub(crate) fn answers(&self) -> bool {
+        self.is_set(Due::COOKIE_ACK) || self.is_set(Due::SHUTDOWN_ACK)
+    }
+
     /// Drops everything except complete packets, when the association ends or restarts.
     pub(crate) fn clear(&mut self) {
         self.due = 0;

@@ -2,7 +2,7 @@
 //! §5.1.5).
 //!
 //! The cookie is short, since an INIT ACK goes to an unverified address. Fields that the packet with COOKIE ECHO repeats (this side's tag, the ports
-//! and the source's IP address) are signed but not contained. This side's first TSN is derived from its tag.
+//! and the source's IP address, unless the peer has others) are signed but not contained. This side's first TSN is derived from its tag.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -23,6 +23,8 @@
 //! |   the peer's outbound streams |    the peer's inbound streams |
 //! +-------------------------------+-------------------------------+
 //! |     list of the peer's other addresses, 8 to 136 bytes        |
+//! +---------------------------------------------------------------+
+//! |  if it has any: where the INIT ACK went, as an IPv6 address   |
 //! +---------------------------------------------------------------+
 //! |                        MAC, 16 bytes                          |
 //! ```
@@ -84,7 +86,7 @@ pub(crate) struct Cookie {
     pub(crate) addresses: AddressBook,
     /// SCTP ports.
     pub(crate) ports: Ports,
-    /// Where the INIT came from. The UDP port is left out, since a NAT may change it before the COOKIE ECHO (RFC 6951 §5.4).
+    /// Where the INIT ACK went, and as a rule the INIT came from. The UDP port is left out, since a NAT may change it before the COOKIE ECHO (RFC 6951 §5.4).
     pub(crate) address: IpAddr,
 }
 
@@ -185,23 +187,26 @@ impl Cookie {
         self.addresses.append_to(&mut addresses);
         let mac = mac(context, self.created_at, (&body, &addresses), &bearer);
         encrypt(context, mac, &mut body);
-        [&body[..], &addresses, &mac.to_be_bytes()].concat()
+        let home = if self.addresses.as_slice().is_empty() { &[][..] } else { &as_ipv6(self.address) };
+        [&body[..], &addresses, home, &mac.to_be_bytes()].concat()
     }
 
-    /// Checks an echoed cookie (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time.
+    /// Checks an echoed cookie (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time. A peer with several addresses may echo it from any
+    /// of them.
     pub(crate) fn open(context: &Context, now: Instant, bearer: &Bearer, echoed: &[u8]) -> CookieVerdict {
-        let Some((body, rest)) = echoed.split_first_chunk() else { return CookieVerdict::Forged };
-        let Some((addresses, claimed)) = rest.split_last_chunk() else { return CookieVerdict::Forged };
-        if addresses.len() > LIST_BYTES_MAX {
-            return CookieVerdict::Forged;
-        }
-        let (mut body, claimed) = (*body, u128::from_be_bytes(*claimed));
+        let Some((body, addresses, home, claimed)) = split(echoed) else { return CookieVerdict::Forged };
+        let home = home.unwrap_or(bearer.address);
+        let signed = Bearer { address: home, ..*bearer };
+        let mut body = *body;
         encrypt(context, claimed, &mut body);
-        let mut cookie = Self::read(now, bearer, &body);
-        if !equal_in_constant_time(mac(context, cookie.created_at, (&body, addresses), bearer), claimed) {
+        let mut cookie = Self::read(now, &signed, &body);
+        if !equal_in_constant_time(mac(context, cookie.created_at, (&body, addresses), &signed), claimed) {
             return CookieVerdict::Forged;
         }
         let Some(addresses) = AddressBook::from_list(addresses) else { return CookieVerdict::Forged };
+        if home.to_canonical() != bearer.address.to_canonical() && !addresses.contains(bearer.address) {
+            return CookieVerdict::Forged;
+        }
         cookie.addresses = addresses;
         let age = now.saturating_duration_since(cookie.created_at);
         match age.checked_sub(context.config().timers.cookie_lifetime + cookie.prolonged) {
@@ -226,6 +231,28 @@ impl Cookie {
         let (addresses, ports, address) = (AddressBook::default(), bearer.ports, bearer.address);
         Self { created_at, prolonged, tags, tie_tags, peer, addresses, ports, address }
     }
+}
+
+/// The parts of an echoed cookie: body, list of addresses, where the INIT ACK went if it says so, and MAC.
+type Parts<'c> = (&'c [u8; BODY_BYTES], &'c [u8], Option<IpAddr>, u128);
+
+fn split(echoed: &[u8]) -> Option<Parts<'_>> {
+    let (body, rest) = echoed.split_first_chunk()?;
+    let (list, claimed) = rest.split_last_chunk()?;
+    let (list, home) = match list.split_last_chunk::<16>() {
+        Some((list, home)) if list.first().is_some_and(|&count| count > 0) => {
+            (list, Some(IpAddr::from(*home).to_canonical()))
+        }
+        _ => (list, None),
+    };
+    (list.len() <= LIST_BYTES_MAX).then_some((body, list, home, u128::from_be_bytes(*claimed)))
+}
+
+/// The addresses in a cookie that may be forged, if its peer has several.
+pub(crate) fn addresses_in(echoed: &[u8]) -> Vec<IpAddr> {
+    let Some((_, list, Some(home), _)) = split(echoed) else { return Vec::new() };
+    let others = AddressBook::from_list(list).unwrap_or_default();
+    [&[home], others.as_slice()].concat()
 }
 
 /// Encrypts the secret part of a body, or decrypts it again. Two cookies with the same MAC are the same cookie, so that each key stream
@@ -254,6 +281,13 @@ fn mac(context: &Context, created_at: Instant, (body, addresses): (&[u8; BODY_BY
     let unused_bytes = rest.len();
     let period = microseconds(created_at) / KEY_PERIOD.as_secs() / 1_000_000;
     context.cookie_key(period).hash(signed.get(..SIGNED_BYTES_MAX - unused_bytes).unwrap_or(&signed))
+}
+
+fn as_ipv6(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
 }
 
 /// Returns the latest time up to `now` with these low bits in µs.
@@ -335,7 +369,24 @@ mod tests {
             let ipv6 = u128::from_be_bytes([0x20; 16]) + number;
             addresses.insert_first(if number == 1 { [192, 0, 2, 9].into() } else { IpAddr::V6(ipv6.into()) });
         }
-        assert_eq!(lengths, [52, 68, 72, 88, 104, 120, 136, 152, 168]);
+        assert_eq!(lengths, [52, 84, 88, 104, 120, 136, 152, 168, 184]);
+    }
+
+    #[test]
+    fn a_peer_with_several_addresses_may_echo_a_cookie_from_each_and_from_no_other() {
+        for home in ["192.0.2.7", "2001:db8::1"] {
+            let mut cookie = Cookie { address: home.parse().unwrap(), ..cookie() };
+            cookie.addresses.insert_first("198.51.100.7".parse().unwrap());
+            let (sealed, now) = (cookie.seal(&context(1)), cookie.created_at);
+            let opened = |from: &str| {
+                let bearer = Bearer { address: from.parse().unwrap(), ..bearer(&cookie) };
+                Cookie::open(&context(1), now, &bearer, &sealed)
+            };
+            for from in [home, "198.51.100.7", "::ffff:198.51.100.7"] {
+                assert_eq!(opened(from), CookieVerdict::Valid(cookie.clone()), "from {from}");
+            }
+            assert_eq!(opened("198.51.100.8"), CookieVerdict::Forged);
+        }
     }
 
     #[test]

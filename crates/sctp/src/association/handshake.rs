@@ -9,6 +9,7 @@ use festina_units::{Duration, Instant};
 use super::addresses::AddressBook;
 use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
 use super::extensions::Extensions;
+use super::multihoming::beside;
 use super::negotiation::{InitFault, InitKind, PeerInit, new_addresses};
 use super::packet::{header_to, lone_packet};
 use super::paths::Paths;
@@ -72,16 +73,24 @@ impl Association {
             self.control.set(Due::SHUTDOWN_ACK);
             return;
         }
-        let peer = match PeerInit::read(init, InitKind::Init, from.ip()) {
+        let mut peer = match PeerInit::read(init, InitKind::Init, from.ip()) {
             Ok(peer) => peer,
             Err(InitFault::NoTag) => return,
             Err(fault) => return self.refuse_init(from, init, &fault.cause()),
         };
+        let mut destination = from;
         if !matches!(self.state, State::CookieWait { .. }) {
             let added = new_addresses(init, from.ip(), |address| self.peer.has_address(&self.paths, address));
             if !added.is_empty() {
                 return self.refuse_init(from, init, &Cause::RestartWithNewAddresses(&added));
             }
+        } else if !self.paths.lead_to(from.ip()) {
+            // Only the address that the application gave is confirmed, and the INIT must name it (RFC 9260 §5.2.1).
+            destination = self.paths.first().remote;
+            if !peer.addresses.contains(destination.ip()) {
+                return;
+            }
+            peer.addresses.insert_first(from.ip());
         }
         let (ports, tag) = (self.ports, self.tags.local);
         let identity = if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
@@ -92,7 +101,8 @@ impl Association {
             Identity::new(&self.context, ports, fresh, Some(TieTags::of(&self.context, self.tags)))
         };
         let room_bytes = answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes());
-        self.answer_init(from, init, init_ack(&self.context, now, from.ip(), &identity, &peer, room_bytes));
+        let answer = init_ack(&self.context, now, destination.ip(), &identity, &peer, room_bytes);
+        self.answer_init(destination, init, answer);
     }
 
     /// INIT ACK: echo its cookie (RFC 9260 §5.1 C).
@@ -155,22 +165,22 @@ impl Association {
         header: &CommonHeader,
         echoed: &[u8],
     ) -> Result<(), PacketDropped> {
-        // A cookie that was made for other ports, another tag or another address is none here.
+        // A cookie that was made for other ports, another tag or other addresses is none here.
         let bearer = Bearer { tag: header.verification_tag, ports: self.ports, address: from.ip() };
         let cookie = match Cookie::open(&self.context, now, &bearer, echoed) {
             CookieVerdict::Forged => return Err(PacketDropped::Unexpected("forged cookie")),
             CookieVerdict::Stale(cookie, staleness) if cookie.tags != self.tags => {
-                return Err(self.refuse_cookie(&cookie, staleness));
+                return Err(self.refuse_cookie(from, &cookie, staleness));
             }
             CookieVerdict::Stale(cookie, _) | CookieVerdict::Valid(cookie) => cookie,
         };
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
-            CookieAction::Outdated => Err(self.refuse_cookie(&cookie, Duration::ZERO)),
+            CookieAction::Outdated => Err(self.refuse_cookie(from, &cookie, Duration::ZERO)),
             CookieAction::Restart => self.restart(now, from, cookie),
             CookieAction::UpdatePeer => {
                 self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
-                self.peer.name_addresses(&self.paths, from.ip(), cookie.addresses);
+                self.peer.name_addresses(&self.paths, cookie.address, cookie.addresses);
                 self.confirm(now);
                 Ok(())
             }
@@ -202,8 +212,8 @@ impl Association {
     }
 
     /// Asks the owner of a stale cookie to request a new one (RFC 9260 §5.2.6). If no peer has its tag any more, the reply has no effect.
-    fn refuse_cookie(&mut self, cookie: &Cookie, staleness: Duration) -> PacketDropped {
-        self.control.packet(stale_cookie(header_to(self.ports, cookie.tags.peer), staleness));
+    fn refuse_cookie(&mut self, from: SocketAddr, cookie: &Cookie, staleness: Duration) -> PacketDropped {
+        self.control.packet_to(Some(from), stale_cookie(header_to(self.ports, cookie.tags.peer), staleness));
         PacketDropped::Unexpected("stale cookie")
     }
 
@@ -311,10 +321,8 @@ impl Association {
         }
         self.control.clear();
         self.paths.close_others();
-        if self.context.multihoming().is_some() {
-            // The source of the cookie is the only confirmed address (RFC 9260 §5.4).
-            self.paths.first_mut().remote = from;
-        }
+        // The destination of the INIT ACK is the only confirmed address (RFC 9260 §5.4).
+        self.paths.first_mut().remote = beside(from, cookie.address);
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
         self.sender.flight.reset_for_restart(self.first_tsn, &mut self.events);
@@ -335,9 +343,9 @@ impl Association {
     }
 
     /// Answers an INIT during an association; its source may be forged.
-    fn answer_init(&mut self, from: SocketAddr, init: &Init<'_>, answer: Vec<u8>) {
+    fn answer_init(&mut self, destination: SocketAddr, init: &Init<'_>, answer: Vec<u8>) {
         if answer.len() <= answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes()) {
-            self.control.packet_to(self.context.multihoming().map(|_| from), answer);
+            self.control.packet_to(Some(destination), answer);
         }
     }
 

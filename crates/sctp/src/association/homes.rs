@@ -42,8 +42,8 @@ pub struct Multihoming {
 pub enum PathPolicy {
     /// All data leaves by the primary path while it answers (RFC 9260 §6.4).
     PrimaryOnly,
-    /// Chunks of a thin stream that may be lost are sent again by two paths in turn: first by another path, or second if its round trip is longer by more
-    /// than half. A path whose round trip is more than twice as long is left out: the fast path repairs sooner.
+    /// Chunks of a thin stream that may be lost are sent again by two paths: each packet leaves by the path of new data, and every second one, from the
+    /// first on, by another path as well. A path whose round trip is more than twice as long is left out: the fast path repairs sooner.
     #[default]
     Repairs,
     /// As [`Repairs`](Self::Repairs), and each packet with new data of a thin stream is sent by another path as well, unless its round trip is more than

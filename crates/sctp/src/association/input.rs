@@ -89,8 +89,8 @@ impl Association {
             self.check_out_of_band(now, &first)?;
         }
         let (tag, path) = (header.verification_tag, path.unwrap_or(PathId::PRIMARY));
-        if let Some(others) = &mut self.paths.others {
-            others.came_by = path;
+        if self.paths.are_several() {
+            self.came_by(path);
         }
         let (had_data, had_sack, had_ecne) = (false, false, false);
         let mut arrival = Arrival { now, from, path, ecn, tag, bytes, had_data, had_sack, had_ecne };

@@ -1,7 +1,7 @@
 //! Answers packets that belong to no association: handshakes, without keeping anything (RFC 9260 §5.1), and those out of
 //! the blue (§8.4).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -66,6 +66,11 @@ impl Listener {
     /// A listener on no port yet: every INIT is refused.
     pub fn new(context: &Arc<Context>) -> Self {
         Self { context: Arc::clone(context), ports: Vec::new() }
+    }
+
+    /// The first of several addresses of the endpoint was replaced.
+    pub fn rebind(&mut self, address: IpAddr) {
+        self.context = self.context.with_first_address(address);
     }
 
     /// Accepts associations on an SCTP port from now on.

@@ -3,17 +3,21 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use festina_units::{Instant, OptionalInstant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::Association;
 use super::extensions::Extensions;
 use super::path::{Path, initial_window_bytes};
 use super::paths::{HEARTBEAT_PACKET_BYTES, PathState};
+use super::state::State;
 use crate::path_id::PathId;
-use crate::send::{SendPath, TimerExpiry};
+use crate::send::{FlightAgain, SendPath, TimerExpiry};
 
 /// Maximum bytes sent to unconfirmed addresses, as a multiple of the bytes received: no more than to the source of an INIT.
 const UNCONFIRMED_BYTES_FACTOR: u64 = 3;
+
+/// Between probes of an address that has answered none, at most. So two sides whose network was down at first find each other at last.
+const UNCONFIRMED_PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
 /// Maximum bytes that a layer below adds to a packet if it protects them.
 const PROTECTION_BYTES_MAX: u64 = 20;
@@ -65,10 +69,50 @@ impl Association {
         self.paths.of(path).is_confirmed()
     }
 
+    /// Returns whether packets of the established association from here are to be dropped, because the peer may not move
+    /// ([`PeerRequests::moves`](crate::PeerRequests::moves)): from another port of a path's address, or from an address of no path if that `counts_elsewhere`.
+    #[inline]
+    pub fn forbids_source(&self, from: SocketAddr, counts_elsewhere: bool) -> bool {
+        from != self.remote() && !self.context.config().peer_requests.moves && self.is_move(from, counts_elsewhere)
+    }
+
+    #[cold]
+    fn is_move(&self, from: SocketAddr, counts_elsewhere: bool) -> bool {
+        let port_differs = self.path_to(from.ip()).map(|path| self.destination(path).port() != from.port());
+        self.state.sends_data() && port_differs.unwrap_or(counts_elsewhere)
+    }
+
+    /// Returns how often in a row the only path has failed, on an endpoint with several addresses: if there are more failures than before, the caller sends from another
+    /// address, and calls [`rebind`](Self::rebind).
+    #[inline]
+    pub fn failures_of_only_path(&self) -> Option<u32> {
+        self.paths.others.as_ref().filter(|others| others.is_empty())?;
+        Some(self.paths.first().errors())
+    }
+
     /// Chooses the primary path (RFC 9260 §11.1.5), which new data leaves by while it is active. Returns `false`, without effect, unless there is such
     /// a path and its address is confirmed.
     pub fn set_primary(&mut self, path: PathId) -> bool {
         self.paths.set_primary(path)
+    }
+
+    /// This side sends from another address from now on to those of the peer's addresses for which `is_other_network` returns something. A heartbeat and
+    /// the earliest data in flight leave there at once: the peer learns the address from them. On another network, window and loss are unknown, and the
+    /// round trip is a guess until one is measured. With another port alone all measurements stay.
+    pub fn rebind(&mut self, now: Instant, mut is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+        if !self.state.sends_data() {
+            return;
+        }
+        let Self { context, sender, paths, .. } = self;
+        for path in paths.iter_mut().filter(|path| path.is_confirmed()) {
+            let Some(is_other_network) = is_other_network(path.remote.ip()) else { continue };
+            if is_other_network {
+                path.forget(context.config());
+                path.sending.shorten_timeout(now);
+            }
+            path.heartbeat_at_once();
+            sender.repeat_flight(now, &mut path.sending, FlightAgain::Elsewhere { room_bytes: u16::MAX });
+        }
     }
 
     /// Number of addresses in the peer's INIT or INIT ACK that were ignored: those of no single host, and those beyond the limit.
@@ -96,7 +140,8 @@ impl Association {
             Path::unconfirmed(now, remote, sending)
         });
         let paths: Vec<_> = paths.collect();
-        if !paths.is_empty() {
+        // A single path is supervised if it can lead over another network of this side.
+        if !paths.is_empty() || multihoming.addresses.len() > 1 {
             self.paths.open(paths, multihoming);
             if let Some(others) = &mut self.paths.others {
                 others.bytes_unconfirmed = spent;
@@ -168,7 +213,8 @@ impl Association {
             }
             *silent_until = OptionalInstant::NONE;
             let is_active = |path: &Path| self.paths.state_of(path) == PathState::Active;
-            if self.paths.iter().any(|path| path.sending.id() != id && is_active(path)) {
+            let is_only = self.failures_of_only_path().is_some();
+            if is_only || self.paths.iter().any(|path| path.sending.id() != id && is_active(path)) {
                 is_dead |= self.move_flight(now, id, false);
             }
         }
@@ -200,6 +246,34 @@ impl Association {
         is_new || self.paths.is_suspected(id)
     }
 
+    /// Returns whether a missed heartbeat is an error: not of one of several paths that has answered since, or the loss of its answer would leave the path.
+    pub(super) fn heartbeat_counts(&self, id: PathId) -> bool {
+        !self.paths.are_several() || !self.paths.of(id).has_answered_since_heartbeat()
+    }
+
+    /// After the first probes of an address that has answered none, each pause is twice as long as the one before. Returns whether that applies.
+    pub(super) fn probes_rarely(&mut self, now: Instant, id: PathId) -> bool {
+        let (interval, path_max) =
+            (self.context.config().timers.heartbeat_interval, self.context.config().retries.path_max);
+        let path = self.paths.of_mut(id);
+        let Some(more) = path.errors().checked_sub(path_max + 1).filter(|_| !path.is_confirmed()) else { return false };
+        let pause = interval.unwrap_or(UNCONFIRMED_PAUSE_MAX).saturating_mul(1 << more.min(16));
+        path.rest(now, pause.min(UNCONFIRMED_PAUSE_MAX));
+        true
+    }
+
+    /// A packet of the peer came on one of several paths. If its address is probed rarely, a probe follows at once.
+    #[cold]
+    pub(super) fn came_by(&mut self, id: PathId) {
+        if let Some(others) = &mut self.paths.others {
+            (others.came_by, others.answers) = (id, Some(id));
+        }
+        let path = self.paths.of_mut(id);
+        if !path.is_confirmed() && path.errors() > self.context.config().retries.path_max && path.is_idle() {
+            path.heartbeat_at_once();
+        }
+    }
+
     /// The paths to confirmed addresses.
     #[inline]
     pub(super) fn confirmed_paths(&self) -> impl Iterator<Item = &Path> {
@@ -209,7 +283,11 @@ impl Association {
     /// SHUTDOWN or SHUTDOWN ACK was not answered: the next one leaves by a path with fewer errors.
     pub(super) fn shutdown_timed_out(&mut self, now: Instant) {
         if self.paths.are_several() && self.state.expects_answers() {
-            let id = self.paths.repairs();
+            let is_answer = matches!(self.state, State::ShutdownAckSent { .. });
+            let id = if is_answer { self.paths.answers() } else { self.paths.repairs() };
+            if let Some(others) = &mut self.paths.others {
+                others.answers = None;
+            }
             self.paths.of_mut(id).failed(now, &self.context.config().retries, true);
             self.paths.assign();
         }
@@ -220,6 +298,13 @@ impl Association {
     pub(super) fn answers_on(&self, id: PathId) -> bool {
         self.control.first_reply().is_some_and(|reply| self.paths.answer_on(reply.path(), id))
     }
+}
+
+/// Returns the transport address of a peer at `address`, one of whose packets came from `source`: with the same port, and written in the same form.
+pub fn beside(source: SocketAddr, address: IpAddr) -> SocketAddr {
+    let is_source = source.ip().to_canonical() == address.to_canonical();
+    // Its scope stays.
+    if is_source { source } else { SocketAddr::new(written_as(source.ip(), address), source.port()) }
 }
 
 /// Writes an IPv4 address as an IPv6 one if `other` is written so.

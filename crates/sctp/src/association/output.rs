@@ -89,9 +89,13 @@ impl Association {
         self.paths.ids().find_map(|path| {
             let errand = self.reason_to_write::<true>(now, path)?;
             let (may_stray, begin) = (self.may_stray(path), buffer.len());
+            self.note_errand(path, errand);
             let written = self.build_packet::<true>((now, path), errand, has_header, buffer);
             let packet = buffer.get(begin..).filter(|_| written.0 > 0)?;
-            Some((if may_stray { self.share(now, path, errand, packet) } else { path }, written))
+            if may_stray {
+                self.share(now, path, errand, has_header, packet);
+            }
+            Some((path, written))
         })
     }
 
@@ -124,7 +128,7 @@ impl Association {
                 errand.is_due().then_some(errand)
             }
             _ => {
-                let Freight { control, sack, data } = self.paths.freight::<SEVERAL>(path);
+                let Freight { control, sack, data } = self.paths.freight::<SEVERAL>(path, self.control.answers());
                 let (id, path) = (path, self.paths.one::<SEVERAL>(path));
                 let may_follow = data && self.data_may_follow();
                 let errand = if may_follow { self.sender.errand(now, &path.sending) } else { Errand::default() };
@@ -184,7 +188,7 @@ impl Association {
         errand: Errand,
         packet: &mut PacketBuilder<'_>,
     ) -> EcnCodepoint {
-        let Freight { control, sack, data } = self.paths.freight::<SEVERAL>(id);
+        let Freight { control, sack, data } = self.paths.freight::<SEVERAL>(id, self.control.answers());
         let data_may_follow = data && self.data_may_follow();
         let mut optional_bytes = None;
         if let State::CookieEchoed { cookie, .. } = &self.state
@@ -228,8 +232,10 @@ impl Association {
                 packet.clear();
                 filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
             }
-            if filled.chunks > 0 || filled.forwarded {
+            if filled.has_new_data {
                 path.used(now);
+            } else if filled.chunks > 0 || filled.forwarded {
+                path.asked(now);
             }
             ecn = filled.ecn;
         }
@@ -262,8 +268,9 @@ impl Association {
     #[inline]
     fn write_heartbeat(&mut self, now: Instant, id: PathId, packet: &mut PacketBuilder<'_>) {
         let (rto, probe_bytes) = (self.paths.first().sending.rto(), self.probe_bytes());
+        let is_suspected = self.paths.is_suspected(id);
         let path = self.paths.of_mut(id);
-        let wait = path.heartbeat_wait(now, self.context.config());
+        let wait = path.heartbeat_wait(now, self.context.config(), is_suspected);
         let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
         packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         if let Some(others) = &mut self.paths.others {

@@ -12,6 +12,9 @@ use crate::config::{Config, Retries};
 use crate::event::{Event, Events};
 use crate::send::SendPath;
 
+/// The round trip of another network, at least, until it is measured.
+const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(200);
+
 /// One destination.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -116,7 +119,7 @@ impl Path {
         self.errors
     }
 
-    /// DATA left: the path is not idle.
+    /// DATA left that measures the round trip: the path is not idle (RFC 9260 §8.3).
     #[inline]
     pub(crate) fn used(&mut self, now: Instant) {
         self.used_at = now;
@@ -138,6 +141,12 @@ impl Path {
             self.sending.forget_path(config, initial_window_bytes(remote), AssumedRoundTrip::once(round_trip));
         }
         self.remote = remote;
+    }
+
+    /// This side sends from another network: all measurements are void, and the round trip may be longer.
+    pub(crate) fn forget(&mut self, config: &Config) {
+        let round_trip = self.sending.srtt().unwrap_or_default().max(UNKNOWN_ROUND_TRIP);
+        self.sending.forget_path(config, initial_window_bytes(self.remote), AssumedRoundTrip::once(round_trip));
     }
 
     /// Something leaves that a living peer answers.
@@ -223,7 +232,7 @@ impl Path {
 
     /// The RTO, doubled for each error in a row (RFC 9260 §8.3).
     fn backed_off_rto(&self, rto_max: Duration) -> Duration {
-        self.sending.rto().saturating_mul(1_u32.checked_shl(self.errors).unwrap_or(u32::MAX)).min(rto_max)
+        doubled(self.sending.rto(), self.errors).min(rto_max)
     }
 
     /// The pause before the next heartbeat; `None` if the application wants none. It is endless if the application wants none on idle paths,
@@ -237,11 +246,15 @@ impl Path {
     }
 
     /// Time limit for the answer to a heartbeat sent now. With a peer timeout the next heartbeat follows then, and another at the end of that
-    /// timeout.
-    pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config) -> Duration {
+    /// timeout. On a path that may have failed each takes twice as long as the one before (RFC 7829 §3.2).
+    pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config, is_suspected: bool) -> Duration {
         let Some(timeout) = config.peer_timeout else {
-            let is_asked_again = self.standing == Standing::Unconfirmed;
-            return if is_asked_again { self.backed_off_rto(config.timers.rto_max) } else { self.sending.rto() };
+            let rto_max = config.timers.rto_max;
+            return match self.standing {
+                Standing::Unconfirmed => self.backed_off_rto(rto_max),
+                _ if is_suspected => doubled(self.sending.rto(), self.unanswered.0.into()).min(rto_max),
+                _ => self.sending.rto(),
+            };
         };
         let wait = self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, question_pause_max(timeout));
         match self.asked_at.get().map(|asked_at| asked_at + timeout) {
@@ -294,9 +307,25 @@ impl Path {
         self.heartbeat = Heartbeat::Ready;
     }
 
+    /// Whether the next one waits for its time.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Idle { .. })
+    }
+
+    /// No heartbeat leaves before the pause is over, unless the peer is heard meanwhile: as if it had been heard at the end of the pause.
+    pub(crate) fn rest(&mut self, now: Instant, pause: Duration) {
+        (self.heard_at, self.asked_at) = (now + pause, OptionalInstant::NONE);
+        self.set_heartbeat(now, Some(pause));
+    }
+
     /// Whether a heartbeat has gone without its answer for as long as it waits.
     pub(crate) fn heartbeat_missed(&self, now: Instant) -> bool {
         matches!(self.heartbeat, Heartbeat::Sent { missed_at, .. } if now >= missed_at)
+    }
+
+    /// Whether the path has answered something since its last heartbeat left.
+    pub(crate) fn has_answered_since_heartbeat(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Sent { sent_at, .. } if self.answered_at > sent_at)
     }
 
     /// Lets a heartbeat leave if the path has been idle for `pause` (RFC 9260 §8.3), or if neither side has said anything for `quiet`;
@@ -356,6 +385,10 @@ impl Path {
         }
         Some(HeartbeatAnswer { round_trip })
     }
+}
+
+fn doubled(rto: Duration, times: u32) -> Duration {
+    rto.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
 }
 
 /// Maximum interval between requests with a peer timeout.

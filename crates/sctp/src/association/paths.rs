@@ -36,6 +36,8 @@ pub(super) struct Others {
     pub(super) sharing: Sharing,
     /// The path on which the latest packet of the peer came.
     pub(super) came_by: PathId,
+    /// The path by which answers leave, until one is repeated: that of the latest packet (RFC 9260 §6.4).
+    pub(super) answers: Option<PathId>,
     /// Path.Max.Retrans of potentially failed paths (RFC 7829 §3), if there are any.
     suspected_above: Option<u32>,
     /// Consecutive errors of all paths together (RFC 9260 §8.1).
@@ -96,6 +98,7 @@ impl Paths {
             heard_data,
             sharing,
             came_by,
+            answers: None,
             suspected_above,
             errors,
             bytes_unconfirmed,
@@ -153,10 +156,17 @@ impl Paths {
         self.others.as_ref().map_or(PathId::PRIMARY, |others| others.repairs)
     }
 
-    /// Returns whether an answer to a chunk that came on `path`, or on any if that is `None`, leaves by this path.
+    /// The number of the path that answers are sent on: not one to an unconfirmed address (RFC 9260 §5.4).
+    #[inline]
+    pub(super) fn answers(&self) -> PathId {
+        let answers = self.others.as_ref().and_then(|others| others.answers);
+        answers.filter(|&id| self.of(id).is_confirmed()).unwrap_or(self.repairs())
+    }
+
+    /// Returns whether an answer to a chunk that came on `path`, or in the latest packet if that is `None`, leaves by this path.
     #[inline]
     pub(super) fn answer_on(&self, path: Option<PathId>, id: PathId) -> bool {
-        !self.are_several() || path.unwrap_or(self.repairs()) == id
+        !self.are_several() || path.unwrap_or(self.answers()) == id
     }
 
     /// The path with this number. The first path takes the place of one that is no more.
@@ -249,12 +259,13 @@ impl Paths {
         if SEVERAL { self.of_mut(id) } else { &mut self.first }
     }
 
-    /// What a packet on this path may hold; everything if it is the only one.
+    /// What a packet on this path may hold; everything if it is the only one. `answers`: the control chunks that are due answer the peer's.
     #[inline(always)]
-    pub(super) fn freight<const SEVERAL: bool>(&self, id: PathId) -> Freight {
+    pub(super) fn freight<const SEVERAL: bool>(&self, id: PathId, answers: bool) -> Freight {
         let everything = Freight { control: true, sack: true, data: true };
         let Some(others) = self.others.as_ref().filter(|_| SEVERAL) else { return everything };
-        Freight { control: id == others.repairs, sack: id == others.heard_data, data: self.of(id).is_confirmed() }
+        let control = if answers { self.answers() } else { others.repairs };
+        Freight { control: id == control, sack: id == others.heard_data, data: self.of(id).is_confirmed() }
     }
 
     /// Chooses a primary path. Returns `false`, without effect, unless there is such a path and its address is confirmed.
@@ -290,11 +301,6 @@ impl Paths {
         let repairs = repairs.map_or(data, |(_, path)| path.sending.id());
         let [helper, copier] =
             [sharing.slower_max(), sharing.copies_slower_max()].map(|max| self.helper_of(data, max?));
-        // It costs at most a quarter of a round trip more.
-        let srtt = |id| Self::of(self, id).sending.srtt().unwrap_or_default();
-        let is_helper_first = helper.is_some_and(|helper| srtt(helper) <= srtt(data) * 3 / 2);
-        // A thick stream is repaired where its window is.
-        let repairs = helper.filter(|_| Self::of(self, data).sending.is_thin()).unwrap_or(repairs);
         for path in self.iter_mut() {
             let id = path.sending.id();
             let has_copies = id == data && copier.is_some();
@@ -302,7 +308,6 @@ impl Paths {
         }
         if let Some(others) = &mut self.others {
             (others.data, others.repairs, others.sharing.helper) = (data, repairs, helper);
-            others.sharing.is_helper_first = is_helper_first;
             others.sharing.preferred = primary;
             others.sharing.copier = copier;
         }
@@ -400,6 +405,11 @@ impl Paths {
 }
 
 impl Others {
+    /// Whether the first path is the only one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// Data of the peer came on a path.
     pub(super) fn note_data(&mut self, id: PathId) {
         if id.other().is_none_or(|other| self.paths.get(other).is_some_and(Path::is_confirmed)) {

@@ -1,18 +1,26 @@
 //! What other paths than that of new data carry of it: repairs and copies.
 //!
-//! A packet of one path may leave by another. To the sender it is a packet of its own path, whose timers and window go on. Whether its acknowledgement
-//! answers for that path is shown by the path on which it came, since a peer sends SACKs where data last came from (RFC 9260 §6.4).
+//! A packet of the path of new data may leave by another as well. The sender knows nothing of that copy. Whether an acknowledgement answers for the path of
+//! new data is shown by the path on which it came, since a peer sends SACKs where data last came from (RFC 9260 §6.4). A copy arrives twice in the
+//! eyes of the peer: the first report of a duplicate of its chunks is left out.
+
+use std::collections::VecDeque;
 
 use festina_units::Instant;
 
 use super::Association;
 use super::homes::PathPolicy;
+use super::packet::header_to;
 use crate::error::ProtocolViolation;
-use crate::outstanding::Acknowledgement;
+use crate::outstanding::{Acknowledgement, DUPLICATES_READ_MAX};
 use crate::path_id::PathId;
 use crate::send::{Errand, outstanding_tsns};
+use crate::wire::{COMMON_HEADER_BYTES, Chunk, Packet, Tsn};
 
-/// The packets of the path of new data that leave by another.
+/// Maximum number of chunks whose copies on other paths are remembered. A thin stream has fewer in flight.
+const COPIED_MAX: usize = 64;
+
+/// The packets of the path of new data that leave by another as well.
 #[derive(Debug)]
 pub(super) struct Sharing {
     pub(super) policy: PathPolicy,
@@ -24,16 +32,16 @@ pub(super) struct Sharing {
     pub(super) helper: Option<PathId>,
     /// The path that carries copies.
     pub(super) copier: Option<PathId>,
-    /// The first packet with chunks that may be lost leaves by the helper, and the second by the path of new data; or the other way round.
-    pub(super) is_helper_first: bool,
-    /// The next one leaves by the path whose turn is second.
-    is_second: bool,
+    /// An odd number of packets with chunks that may be lost have left since the last answer. The helper carries every second one, from the first on.
+    is_odd: bool,
     /// The next TSN when a packet last left by another path, until all below are acknowledged.
     strayed_to: Option<u64>,
     /// A packet that leaves next.
     copy: Option<(PathId, Vec<u8>)>,
     /// The bytes of copies since then.
     copied: (Instant, usize),
+    /// The last chunks that another path carried as well, once for each copy that was not reported as a duplicate.
+    copied_tsns: VecDeque<Tsn>,
 }
 
 impl Sharing {
@@ -44,11 +52,11 @@ impl Sharing {
             preferred: PathId::PRIMARY,
             helper: None,
             copier: None,
-            is_helper_first: true,
-            is_second: false,
+            is_odd: false,
             strayed_to: None,
             copy: None,
             copied: (Instant::ZERO, 0),
+            copied_tsns: VecDeque::new(),
         }
     }
 
@@ -66,9 +74,15 @@ impl Sharing {
         }
     }
 
+    /// The peer reports a chunk as a duplicate. Returns whether that may be its copy on another path, which says nothing of this one.
+    fn take_copied(&mut self, tsn: Tsn) -> bool {
+        let at = self.copied_tsns.iter().position(|&copied| copied == tsn);
+        at.is_some_and(|at| self.copied_tsns.remove(at).is_some())
+    }
+
     /// Something was acknowledged.
     pub(super) fn answered(&mut self) {
-        self.is_second = false;
+        self.is_odd = false;
     }
 }
 
@@ -86,28 +100,36 @@ impl Association {
         is_data_path && !path.heartbeat_ready() && !self.control.wants_packet()
     }
 
-    /// Returns the path that a packet leaves by that was built on the path of new data, and keeps a copy if another leaves as well.
-    pub(super) fn share(&mut self, now: Instant, id: PathId, errand: Errand, packet: &[u8]) -> PathId {
+    /// Keeps a copy of a packet that was built on the path of new data, if another path carries one as well.
+    pub(super) fn share(&mut self, now: Instant, id: PathId, errand: Errand, has_header: bool, packet: &[u8]) {
         let (is_thin, next_tsn) = (self.paths.of(id).sending.is_thin(), outstanding_tsns(&self.sender).end);
-        let Some(sharing) = self.paths.sharing_mut() else { return id };
-        if let Some(helper) = sharing.helper.filter(|_| errand.sends_again()) {
-            let is_turn = sharing.is_helper_first != sharing.is_second;
-            sharing.is_second = !sharing.is_second;
-            if is_turn {
-                sharing.strayed_to = Some(next_tsn);
-                return helper;
-            }
-            return id;
+        let Some(sharing) = self.paths.sharing_mut() else { return };
+        let carrier = if errand.sends_again(is_thin) {
+            sharing.is_odd = !sharing.is_odd;
+            sharing.helper.filter(|_| sharing.is_odd)
+        } else {
+            sharing.copier.filter(|_| errand.sends_new() && (is_thin || sharing.policy == PathPolicy::Both))
+        };
+        if let Some(carrier) = carrier {
+            self.copy((now, next_tsn), carrier, has_header, packet);
         }
-        let copies = errand.sends_new() && (is_thin || sharing.policy == PathPolicy::Both);
-        if let Some(copier) = sharing.copier.filter(|_| copies) {
-            self.copy(now, next_tsn, copier, packet);
-        }
-        id
     }
 
-    fn copy(&mut self, now: Instant, next_tsn: u64, copier: PathId, packet: &[u8]) {
-        let sending = &self.paths.of(copier).sending;
+    /// A packet is about to be built on this path. Chunks that it sends again may have left by another, whose acknowledgement then answers for neither.
+    pub(super) fn note_errand(&mut self, id: PathId, errand: Errand) {
+        let next_tsn = outstanding_tsns(&self.sender).end;
+        if errand.is_due()
+            && !self.paths.carries_new_data(id)
+            && let Some(sharing) = self.paths.sharing_mut()
+            && sharing.policy != PathPolicy::PrimaryOnly
+        {
+            sharing.strayed_to = Some(next_tsn);
+        }
+    }
+
+    fn copy(&mut self, (now, next_tsn): (Instant, u64), carrier: PathId, has_header: bool, packet: &[u8]) {
+        let header = header_to(self.ports, self.tags.peer);
+        let sending = &self.paths.of(carrier).sending;
         let (cwnd_bytes, round_trip) = (sending.cwnd_bytes(), sending.srtt().unwrap_or(sending.rto()));
         let Some(sharing) = self.paths.sharing_mut() else { return };
         let (since, bytes) = &mut sharing.copied;
@@ -117,7 +139,16 @@ impl Association {
         if *bytes + packet.len() <= cwnd_bytes {
             *bytes += packet.len();
             sharing.strayed_to = Some(next_tsn);
-            sharing.copy = Some((copier, packet.to_vec()));
+            sharing.copy = Some((carrier, packet.to_vec()));
+            let chunks = packet.get(if has_header { COMMON_HEADER_BYTES } else { 0 }..).unwrap_or_default();
+            let tsns = Packet::of_chunks(header, chunks).chunks().filter_map(|chunk| match chunk {
+                Ok(Chunk::Data(data)) => Some(data.tsn),
+                Ok(Chunk::IData(data)) => Some(data.tsn),
+                _ => None,
+            });
+            sharing.copied_tsns.extend(tsns);
+            let excess = sharing.copied_tsns.len().saturating_sub(COPIED_MAX);
+            sharing.copied_tsns.drain(..excess);
         }
     }
 
@@ -135,10 +166,25 @@ impl Association {
         for path in paths.iter_mut() {
             path.sending.set_measures(!has_strayed || path.sending.id() == came_by);
         }
+        let has_duplicates = acknowledgement.sack.is_some_and(|sack| sack.duplicates().len() > 0);
+        let mut kept = Vec::new();
+        let sack = acknowledgement.sack.copied().map(|sack| {
+            let Some(sharing) = paths.sharing_mut().filter(|sharing| !sharing.copied_tsns.is_empty()) else {
+                return sack;
+            };
+            // One that is acknowledged only now was acknowledged before in a SACK that was lost, and the copy may yet be reported.
+            let is_copy = |tsn| sender.is_acknowledged(tsn) && sharing.take_copied(tsn);
+            sack.without_duplicates(DUPLICATES_READ_MAX, is_copy, &mut kept)
+        });
+        let acknowledgement = Acknowledgement { sack: sack.as_ref(), ..acknowledgement };
         let answered = sender.acknowledge(now, paths, acknowledgement, events)?;
         for id in paths.ids().filter(|id| answered.contains(*id)) {
             // The packet that was answered may have left by another path.
             paths.answered(now, if has_strayed { came_by } else { id }, events);
+        }
+        // A copy was acknowledged first, and this answers the probe that followed.
+        if has_duplicates && paths.others.as_mut().is_some_and(|others| others.silent_until.of_mut(came_by).is_some()) {
+            paths.answered(now, came_by, events);
         }
         let first_tsn = outstanding_tsns(sender).start;
         if let Some(others) = &mut paths.others {

@@ -103,7 +103,8 @@ impl Association {
             return Err(PacketDropped::Unexpected("SHUTDOWN ACK"));
         }
         let complete = ChunkOut::ShutdownComplete { tag_reflected: false };
-        self.control.packet(lone_packet(header_to(self.ports, self.tags.peer), &complete));
+        let destination = self.paths.of(self.paths.answers()).remote;
+        self.control.packet_to(Some(destination), lone_packet(header_to(self.ports, self.tags.peer), &complete));
         self.close(ClosedReason::Shutdown);
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(crate) struct SackTerms {
 }
 
 /// Duplicate TSNs of one SACK that are read. A packet of 1,500 bytes has room for fewer.
-const DUPLICATES_READ_MAX: usize = 512;
+pub(crate) const DUPLICATES_READ_MAX: usize = 512;
 
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 

@@ -106,6 +106,12 @@ impl Ledger {
         self.in_flight.keep_credits(credits);
     }
 
+    /// Returns whether the earliest chunk was last sent on this path.
+    #[inline]
+    pub(crate) fn begins_on(&self, path: PathId) -> bool {
+        self.chunks.front().is_some_and(|chunk| chunk.is_on(path))
+    }
+
     /// The earliest chunk last sent on this path.
     #[inline]
     pub(crate) fn earliest_on(&self, path: PathId) -> Option<&Chunk> {

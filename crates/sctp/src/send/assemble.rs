@@ -24,10 +24,13 @@ impl Errand {
         self.is_due
     }
 
-    /// Returns whether the packet sends chunks in flight again, in case that they are lost.
-    pub(crate) fn sends_again(self) -> bool {
-        self.order
-            .is_some_and(|order| matches!(order.purpose, Purpose::Probe | Purpose::TailProbe(_) | Purpose::Copy(_)))
+    /// Returns whether the packet sends chunks in flight again, in case that they are lost, or lost ones of a thin stream.
+    pub(crate) fn sends_again(self, is_thin: bool) -> bool {
+        self.order.is_some_and(|order| match order.purpose {
+            Purpose::Probe | Purpose::TailProbe(_) | Purpose::Copy(_) => true,
+            Purpose::Urgent(_) | Purpose::Repair => is_thin,
+            _ => false,
+        })
     }
 
     /// Returns whether the packet is for new data.

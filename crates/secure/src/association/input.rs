@@ -290,7 +290,7 @@ impl SecureAssociation {
         self.look_for_several_paths();
         // If the last bytes of the client came from elsewhere, it has to show that it receives there.
         self.channel.end_aside();
-        self.moves = Some(Box::new(Moves::new(half_open.proofs, self.channel.ids().local)));
+        self.moves = Some(Box::new(Moves::new(self.channel.ids().local)));
         self.is_adopted = true;
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
     }
@@ -301,9 +301,14 @@ impl SecureAssociation {
     /// An address that the client has not named may take the place of the first path's. A client that has named several may use another port at each
     /// that is confirmed, since packets to one that is not may be unwanted.
     fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<(PathId, u16)> {
+        // Most clients need no state for a server that does not move.
+        if self.moves.is_none() && (from.remote == self.ends.remote || !self.may_follow(from)) {
+            return None;
+        }
         let (id, from) = self.arrival(from);
         let (_, home) = self.arrival(self.path());
-        let (core, moves) = (self.core.as_ref().filter(|core| !core.is_closed())?, self.moves.as_mut()?);
+        let core = self.core.as_ref().filter(|core| !core.is_closed())?;
+        let moves = self.moves.get_or_insert_with(|| Box::new(Moves::new(self.channel.ids().local)));
         if id != PathId::PRIMARY && !core.is_confirmed(id) {
             return None;
         }
@@ -316,10 +321,19 @@ impl SecureAssociation {
         Some((id, u16::try_from((bytes * AMPLIFICATION_MAX).saturating_sub(beside_bytes)).unwrap_or(u16::MAX)))
     }
 
-    /// Returns the path of the core on which a datagram came, and its addresses. Its own address does not count if the caller chooses it for packets there.
+    /// Returns whether a client may follow its server to this address, which is none of a path.
+    #[cold]
+    fn may_follow(&self, from: Path) -> bool {
+        let id = self.path_to(from.remote);
+        self.is_confirmed && self.core.as_ref().is_some_and(|core| core.destination(id) != from.remote)
+    }
+
+    /// Returns the path of the core on which a datagram came, and its addresses. Its own address does not count on a client, and if the caller chooses
+    /// it for packets there.
     fn arrival(&self, from: Path) -> (PathId, Path) {
         let id = self.path_to(from.remote);
-        let is_chosen = id != PathId::PRIMARY || self.context.addresses().len() > 1;
+        let is_client = self.channel.side() == Side::Client;
+        let is_chosen = is_client || id != PathId::PRIMARY || self.context.addresses().len() > 1;
         (id, Path { local: from.local.filter(|_| !is_chosen), ..from })
     }
 

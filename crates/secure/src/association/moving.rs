@@ -1,5 +1,5 @@
 //! A client that comes to another address (RFC 9000 §9), or writes to another address of its server: the server follows once the client has returned a
-//! nonce that was sent there.
+//! nonce that was sent there. A client follows its server in the same way; below, "client" then means the server.
 //!
 //! The last handshake packets of a client count as well: its NAT may have given it another port since its hello.
 //!
@@ -14,16 +14,16 @@
 //! until one of them answers no challenge any more.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use festina_sctp::PathId;
+use festina_sctp::{Context, PathId};
 use festina_units::{Duration, Instant};
 
-use crate::address::Proofs;
 use crate::channel::AMPLIFICATION_MAX;
 use crate::path::Path;
 use crate::wire::ConnectionId;
 
+/// Among the numbers of the context that follow from a connection ID.
+const NONCES: u8 = u8::MAX;
 /// Paths other than the one in use. A further one takes the place of the oldest that is not validated.
 const OTHERS_MAX: usize = 4;
 /// Validated paths other than the one in use. Each gets all datagrams.
@@ -42,7 +42,6 @@ pub(super) type Move = (PathId, Path, Duration);
 /// The paths that a client's packets come on.
 #[derive(Debug)]
 pub(super) struct Moves {
-    proofs: Arc<Proofs>,
     id: ConnectionId,
     /// Nonces made so far.
     nonces: u64,
@@ -76,6 +75,8 @@ struct Place {
     received_bytes: usize,
     sent_bytes: usize,
     is_validated: bool,
+    /// A packet from there was the newest when it arrived.
+    is_newest: bool,
     /// The path was in use until a candidate took its place: it returns with its answer.
     was_home: bool,
     round_trip: Duration,
@@ -94,6 +95,7 @@ impl Place {
             received_bytes: 0,
             sent_bytes: 0,
             is_validated: false,
+            is_newest: false,
             was_home: false,
             round_trip: PAUSE,
             challenges: Vec::new(),
@@ -221,8 +223,8 @@ impl Contest {
 }
 
 impl Moves {
-    pub(super) fn new(proofs: Arc<Proofs>, id: ConnectionId) -> Self {
-        Self { proofs, id, nonces: 0, contest: None }
+    pub(super) fn new(id: ConnectionId) -> Self {
+        Self { id, nonces: 0, contest: None }
     }
 
     /// An authentic datagram was received, perhaps a duplicate. `home` is the path in use and its round trip. Returns whether the datagram is the newest
@@ -235,8 +237,13 @@ impl Moves {
         is_newest: bool,
     ) -> bool {
         let is_other = |contest: &Contest| contest.id != home.0;
-        if self.contest.as_deref().is_some_and(is_other) {
-            return false;
+        if let Some(contest) = self.contest.as_deref().filter(|contest| is_other(contest)) {
+            // Duplicates alone, which anyone on a path can send, do not keep another path from moving.
+            if !is_newest || from == home.1 || contest.others.iter().any(|place| place.is_validated || place.is_newest)
+            {
+                return false;
+            }
+            self.contest = None;
         }
         if from == home.1 {
             if let Some(contest) = &mut self.contest {
@@ -250,6 +257,7 @@ impl Moves {
         {
             let mut place = others.remove(at);
             place.hear(now, bytes);
+            place.is_newest |= is_newest;
             // One that only repeats old packets stays behind those that send new ones.
             let at = if is_newest { others.len() } else { at };
             others.insert(at, place);
@@ -260,7 +268,7 @@ impl Moves {
             return false;
         }
         let contest = self.contest.get_or_insert_with(|| Box::new(Contest::new(now, home, round_trip())));
-        let mut candidate = Place::new(from, now);
+        let mut candidate = Place { is_newest, ..Place::new(from, now) };
         candidate.hear(now, bytes);
         contest.add(candidate, is_newest) && is_newest
     }
@@ -273,13 +281,18 @@ impl Moves {
     }
 
     /// The next challenge that is due: on which path of the core, where it goes, and its nonce. `bytes` is the length of its datagram.
-    pub(super) fn poll_challenge(&mut self, now: Instant, bytes: usize) -> Option<(PathId, Path, u64)> {
+    pub(super) fn poll_challenge(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        context: &Context,
+    ) -> Option<(PathId, Path, u64)> {
         let Contest { id, home, others, pause, .. } = self.contest.as_deref_mut()?;
         let is_due = |place: &&mut Place| {
             place.next_at <= now && place.challenges.len() < place.challenges_max() && place.allows(bytes)
         };
         let place = others.iter_mut().chain([home]).find(is_due)?;
-        let nonce = self.proofs.challenge(self.nonces, self.id);
+        let nonce = context.number_below(u64::from_be_bytes(self.id.0).wrapping_add(self.nonces), NONCES);
         self.nonces += 1;
         let pause = if place.is_validated { *pause } else { PAUSE };
         place.next_at = now + pause * (1 << place.challenges.len());

@@ -40,7 +40,7 @@ impl SecureAssociation {
             }
             None if self.core.as_ref().is_some_and(|core| core.is_closed()) => return None,
             None => {
-                let (id, path, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES)?;
+                let (id, path, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES, &self.context)?;
                 self.channel.write_challenge(buffer, id, nonce);
                 path
             }

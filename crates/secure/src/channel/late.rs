@@ -57,7 +57,7 @@ pub(super) struct Late {
     attempts: u8,
     /// The client owes an acknowledgement.
     acknowledges: bool,
-    /// The nonces of the server's challenges that the client has to return, and the path of each.
+    /// The nonces of the peer's challenges that are to be returned, and the path of each.
     challenges: VecDeque<(u64, PathId)>,
 }
 
@@ -142,7 +142,7 @@ impl Channel {
         });
     }
 
-    /// Takes such chunks from the front of a packet's chunks. Challenges count only from an address of the server, and are answered on its path. Returns
+    /// Takes such chunks from the front of a packet's chunks. Challenges count only from an address of the peer, and are answered on its path. Returns
     /// the number of their bytes.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl Channel {
             let (number, bytes) = value.split_first_chunk().ok_or(DatagramDropped::Frames)?;
             let number = u16::from_be_bytes(*number);
             match (kind, self.side()) {
-                (CHALLENGE, Side::Client) => {
+                (CHALLENGE, _) => {
                     let nonce = value.try_into().map_err(|_| DatagramDropped::Frames)?;
                     if let Some(path) = from {
                         self.late.challenges.truncate(CHALLENGES_MAX - 1);
@@ -176,7 +176,7 @@ impl Channel {
                     let number = usize::from(number).min(self.tls.outgoing(Space::Traffic).len());
                     self.late.acknowledged = self.late.acknowledged.max(number);
                 }
-                // Clients send no tickets and no challenges, and servers answer neither. Answers are taken by their path.
+                // Clients send no tickets. Answers are taken by their path.
                 _ => {}
             }
             at += length.next_multiple_of(4);

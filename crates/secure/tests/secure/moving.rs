@@ -149,7 +149,7 @@ fn a_thousand_packets_that_an_attacker_sends_on_or_repeats_from_elsewhere_move_n
     let mut spoofed = 0_u16;
     let mut received = std::collections::BTreeMap::<SocketAddr, usize>::new();
     let elsewhere = |number: u16| SocketAddr::from(([198, 51, 100, (number % 200) as u8], 1_000 + number));
-    let mut seen = world.sent[0].len();
+    let (mut seen, mut seen_back) = (world.sent[0].len(), world.sent[1].len());
     let longest = stream(&mut world, |world, number| {
         // Copies of all packets that the client has just sent overtake them; and old packets come again, and new ones with a changed bit.
         world.drain();
@@ -159,7 +159,13 @@ fn a_thousand_packets_that_an_attacker_sends_on_or_repeats_from_elsewhere_move_n
             world.deliver_from(elsewhere(spoofed), 1, datagram);
             spoofed += 1;
         }
-        seen = world.sent[0].len();
+        // The same in the server's name.
+        for datagram in world.sent[1][seen_back..].to_vec() {
+            *received.entry(elsewhere(spoofed)).or_default() += datagram.len();
+            world.deliver_from(elsewhere(spoofed), 0, &datagram);
+            spoofed += 1;
+        }
+        (seen, seen_back) = (world.sent[0].len(), world.sent[1].len());
         for at in 0..12 {
             let mut old = world.sent[0][(number as usize * 7 + at) % world.sent[0].len()].clone();
             // The handshake packet in front of a changed one would be authentic.
@@ -180,6 +186,7 @@ fn a_thousand_packets_that_an_attacker_sends_on_or_repeats_from_elsewhere_move_n
         assert!(*sent_bytes <= 3 * received[to], "{sent_bytes} bytes to {to} for {}", received[to]);
     }
     assert_eq!((world.served[0].association.remote(), moved(&world)), (address(0), vec![]));
+    assert_eq!(world.client.remote(), address(1));
     assert_eq!(world.served[0].association.association().unwrap().stats().sent.chunks_lost, 0);
     assert!(longest.iter().all(|longest| *longest <= ONE_WAY + Duration::from_millis(1)), "{longest:?}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use festina_netsim::{Link, LinkConfig, LossModel};
-use festina_sctp::{Association, Config, Context, Event, Message, Multihoming, PathState};
+use festina_sctp::{Association, Config, Context, Event, Message, Multihoming, PathId, PathState};
 use festina_secure::reading::{Reader, Seen};
 use festina_secure::wire::{ConnectionId, destination_id, is_short};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, Path, SecureAssociation};
@@ -75,6 +75,19 @@ impl TwoNetworks {
     }
 
     fn between_with(
+        tls: &(Arc<ClientConfig>, Arc<ServerConfig>),
+        contexts: &[Arc<Context>; 2],
+        loss: Probability,
+        seed: u64,
+    ) -> Self {
+        let mut networks = Self::prepared(tls, contexts, loss, seed);
+        networks.drain(0);
+        networks.run_for(SECOND * 5);
+        networks
+    }
+
+    /// Before the first datagram.
+    fn prepared(
         (client_tls, server_tls): &(Arc<ClientConfig>, Arc<ServerConfig>),
         contexts: &[Arc<Context>; 2],
         loss: Probability,
@@ -93,7 +106,7 @@ impl TwoNetworks {
         };
         let client = SecureAssociation::connect(now, &contexts[0], request).unwrap();
         let listener = Listener::new(&contexts[1], Arc::clone(server_tls), [3; 32], HalfOpenLimits::default()).unwrap();
-        let mut networks = Self {
+        Self {
             now,
             ends: [Some(client), None],
             listener,
@@ -107,7 +120,13 @@ impl TwoNetworks {
             bytes: BTreeMap::new(),
             datagrams: Vec::new(),
             is_heard: false,
-        };
+        }
+    }
+
+    /// The second network is down from the beginning.
+    fn without_the_second(seed: u64) -> Self {
+        let mut networks = Self::prepared(&tls(), &both_multihomed(), Probability::ZERO, seed);
+        networks.cut(1, true, Probability::ZERO);
         networks.drain(0);
         networks.run_for(SECOND * 5);
         networks
@@ -368,13 +387,19 @@ fn victims_that_a_client_names_get_heartbeats_alone_and_few() {
         }
         let heard: usize = networks.bytes.iter().filter(|((host, _), _)| *host == 0).map(|(_, bytes)| bytes).sum();
         networks.run_for(SECOND * 60);
-        let of = |host: usize, is_victim: bool| -> usize {
+        let of = |networks: &TwoNetworks, host: usize, is_victim: bool| -> usize {
             let is_wanted = |to: &SocketAddr| victims.contains(&to.ip()) == is_victim;
             networks.bytes.iter().filter(|((from, to), _)| *from == host && is_wanted(to)).map(|(_, bytes)| bytes).sum()
         };
-        let (to_victims, of_client) = (of(1, true), if is_silent { heard } else { of(0, false) });
+        let (to_victims, of_client) = (of(&networks, 1, true), if is_silent { heard } else { of(&networks, 0, false) });
         println!("{to_victims} bytes to victims for {of_client}");
         assert!(to_victims > 0 && to_victims <= 3 * of_client, "{to_victims} bytes for {of_client}");
+        if !is_silent {
+            networks.run_for(SECOND * 86_400);
+            let each = (of(&networks, 1, true) / HEARTBEAT_BYTES).div_ceil(victims.len());
+            println!("{each} heartbeats to each within a day");
+            assert!(each <= 40, "{each} heartbeats");
+        }
         let paths = networks.paths(1);
         assert_eq!(paths.len(), 8);
         assert!(paths.iter().skip(1).all(|path| path.1 == PathState::Unconfirmed), "{paths:?}");
@@ -424,4 +449,47 @@ fn a_reader_with_the_secrets_opens_the_packets_of_both_networks() {
         assert!(matches!(reader.read(datagram, &mut chunks), Seen::Opened(..)), "{datagram:?}");
     }
     assert_eq!(networks.ids[1].len(), 2);
+}
+
+#[test]
+fn an_address_that_is_down_for_the_first_hour_is_found() {
+    let mut networks = TwoNetworks::without_the_second(9);
+    networks.run_for(SECOND * 3_600);
+    assert_eq!(networks.paths(0)[1].1, PathState::Unconfirmed);
+    networks.cut(1, false, Probability::ZERO);
+    networks.run_for(SECOND * 3_700);
+    for host in 0..2 {
+        assert_eq!(networks.paths(host)[1].1, PathState::Active);
+    }
+}
+
+#[test]
+fn duplicates_on_one_path_do_not_keep_another_from_moving() {
+    let mut networks = TwoNetworks::new(Probability::ZERO, 10);
+    networks.stream(SECOND);
+    let second = networks.core(0).paths().nth(1).unwrap().id;
+    let new = SocketAddr::new(address(0, 0).ip(), 4_242);
+    let mut old = Vec::new();
+    for number in 0..120_u16 {
+        // A tap repeats a packet of the second path from ever new ports of its address.
+        let seen = networks.datagrams.len();
+        networks.ends[0].as_mut().unwrap().association_mut().unwrap().set_primary(if number == 0 {
+            second
+        } else {
+            PathId::PRIMARY
+        });
+        networks.send(0, u32::try_from(networks.sent_at.len()).unwrap());
+        if number == 0 {
+            networks.run_for(INTERVAL);
+            old = networks.datagrams[seen].clone();
+        }
+        networks.copy_from(SocketAddr::new(address(0, 1).ip(), 5_000 + number), &old);
+        if number == 20 {
+            networks.client[0] = new;
+        }
+        networks.run_for(INTERVAL);
+    }
+    networks.run_for(SECOND * 5);
+    networks.assert_all_delivered();
+    assert_eq!(networks.moves(), [new]);
 }

@@ -283,8 +283,8 @@ impl World {
 
     pub(crate) fn drain(&mut self) {
         while let Some(transmit) = self.client.poll_transmit(self.now, &mut self.buffer) {
-            assert_eq!((transmit.len, transmit.destination), (self.buffer.len(), address(1)));
-            self.put(0, address(1));
+            assert_eq!(transmit.len, self.buffer.len());
+            self.put(0, transmit.destination);
         }
         while let Some(message) = self.client.poll_message() {
             self.client_received.push(message);
@@ -377,8 +377,9 @@ impl World {
         self.send_late();
         for side in 0..2 {
             while let Some(Datagram(datagram, from, to)) = self.links[side].poll_delivery(self.now) {
-                // Datagrams to an address that the client has left are lost, and its NAT drops those from others than the server's.
-                if side == 0 || (from, to) == (address(1), self.client_address) {
+                // Datagrams to an address that the client has left are lost, and its NAT drops those from others than the server's. Who only pretends
+                // to be the server does not receive.
+                if side == 0 && to == address(1) || (from, to) == (address(1), self.client_address) {
                     self.deliver_from(from, 1 - side, &datagram);
                 }
             }

@@ -159,6 +159,7 @@ impl State {
             // Messages will not be read any more, but the peer must deliver them before it can shut down.
             while self.core.poll_message().is_some() {}
         }
+        self.sources.supervise(now, &mut self.core, || shared.addresses(), false);
         let socket = &shared.socket;
         let segments_max = socket.segments_max();
         let mut any = false;
@@ -167,7 +168,7 @@ impl State {
                 outbox.flush(socket)?;
             }
             let Some(transmit) = self.core.poll_transmit(now, outbox.buffer()) else { return Ok(any) };
-            let source = self.sources.of(shared.addresses(), transmit.destination.ip());
+            let source = self.sources.of(|| shared.addresses(), transmit.destination.ip());
             outbox.push(&transmit, self.core.source(source), segments_max);
             any = true;
         }
@@ -218,11 +219,13 @@ impl State {
         if sent.is_ok() || !self.departure.asks_driver() { Ok(()) } else { Err(Blocked) }
     }
 
-    /// The system does not send to the peer at all. That ends a handshake; later it may be the network that is away for a while.
-    pub(super) fn no_way(&mut self, kind: io::ErrorKind, cause: &str) {
+    /// The system does not send to the peer at all. That ends a handshake, unless other own addresses are to be tried; later it may be the network that is away for a while.
+    pub(super) fn no_way(&mut self, kind: io::ErrorKind, cause: &str, is_only_address: bool) {
         if !self.established && !self.core.is_closed() {
             self.news.get_or_insert_default().no_way = Some((kind, cause.to_owned()));
-            self.core.abort(b"");
+            if is_only_address {
+                self.core.abort(b"");
+            }
         }
     }
 

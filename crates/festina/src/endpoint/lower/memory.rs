@@ -10,6 +10,7 @@ use festina_units::EcnCodepoint;
 
 use super::{LowerLayer, Received, Transmit};
 use crate::locks::lock;
+use crate::runtime::Runtime;
 
 /// Packets that may wait at a socket; more are lost.
 const PACKETS_MAX: usize = 4_096;
@@ -95,6 +96,11 @@ pub struct MemorySocket {
 impl LowerLayer for MemorySocket {
     fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    fn rebind(&mut self, _runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
+        *self = self.network.bind(address)?;
+        Ok(())
     }
 
     fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use super::{LowerLayer, Received, Transmit};
+use crate::runtime::Runtime;
 
 /// Several lower layers of one kind, each with an address of its own, as one: an endpoint on it has all these addresses.
 ///
@@ -97,6 +98,19 @@ impl LowerLayer for Several {
 
     fn local_addrs(&self) -> Vec<SocketAddr> {
         self.all().map(LowerLayer::local_addr).collect()
+    }
+
+    /// The first is replaced. Its port stays if `address` has none, since peers expect all addresses to have the same.
+    fn rebind(&mut self, runtime: &dyn Runtime, mut address: SocketAddr) -> io::Result<()> {
+        if self.others.iter().any(|layer| layer.lower.local_addr().ip() == address.ip()) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        if address.port() == 0 {
+            address.set_port(self.local_addr().port());
+        }
+        self.first.lower.rebind(runtime, address)?;
+        self.first.has_begun = AtomicBool::new(false);
+        Ok(())
     }
 
     fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {

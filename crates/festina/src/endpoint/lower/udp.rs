@@ -123,6 +123,15 @@ impl LowerLayer for UdpLayer {
         self.local
     }
 
+    fn rebind(&mut self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
+        *self = match self.kind {
+            Kind::Udp => Self::bind_udp(runtime, address)?,
+            #[cfg(unix)]
+            Kind::Raw => Self::bind_raw(runtime, address.ip())?,
+        };
+        Ok(())
+    }
+
     /// IPv4 in its IPv6 form on an IPv6 socket, no UDP port on a raw one.
     fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
         let raw = self.kind != Kind::Udp;

@@ -122,6 +122,18 @@ impl Shared {
         self.secure.as_ref().is_some_and(|secure| secure.is_withdrawn.swap(false, Ordering::AcqRel))
     }
 
+    /// The first of several addresses was replaced: clients that come now are to learn the new one.
+    pub(in crate::endpoint) fn note_rebound(&self, address: IpAddr) {
+        if let Some(secure) = &self.secure {
+            *lock(&secure.rebound) = Some(address);
+        }
+    }
+
+    /// The first address, if it was replaced since the last call.
+    pub(in crate::endpoint) fn take_rebound(&self) -> Option<IpAddr> {
+        lock(&self.secure.as_ref()?.rebound).take()
+    }
+
     /// The handshakes whose requests were decided on since the last call.
     pub(in crate::endpoint) fn take_decided(&self, decided: &mut VecDeque<ConnectionId>) {
         if let Some(secure) = &self.secure {

@@ -109,7 +109,7 @@ impl Repair {
         let needless = arrival.is_first_resend
             && arrival.fast_retransmitted
             && answers_earlier(now, arrival.sent_at, self.rtt.rtt_min());
-        if !(arrived_late || needless) || !self.tolerates_reordering() {
+        if !(arrived_late || needless) || !self.tolerates_reordering() || !self.measures {
             return;
         }
         let reordering = self.reordering.get_or_insert_default();
@@ -250,7 +250,11 @@ impl Repair {
             })
         };
         let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
-        if let Some(sample) = self.round_trip.take_sample(&news, is_acked).filter(|_| self.measures) {
+        let sample = self.round_trip.take_sample(&news, is_acked);
+        if !self.measures {
+            // A duplicate that this path reports later would settle the round trip of the other one.
+            self.round_trip.leave_unsettled();
+        } else if let Some(sample) = sample {
             self.on_round_trip(now, path, sample.rtt, events);
             if sample.is_undelayed {
                 self.measured_undelayed(now, sample.rtt);
@@ -337,6 +341,9 @@ impl Repair {
     }
 
     /// The rules R2 to R4 (RFC 9260 §6.3.2), or the profile's replacement of R3.
+    ///
+    /// The earliest chunk of this path may be acknowledged behind one that another path has lost, without moving the Cumulative TSN Ack Point. This is
+    /// certain if all that remain left after the timer was started.
     fn restart_t3(&mut self, now: Instant, digest: &Digest, flight: &Flight, limits: &PathLimits) {
         let Some(earliest) = flight.ledger.earliest_on(limits.id) else { return };
         let rto = self.rto();
@@ -344,11 +351,19 @@ impl Repair {
             self.timers.start(now, rto);
             return;
         };
+        let any_acked = digest.credits.of(limits.id).acked_bytes > 0;
+        let acked_behind_another = any_acked && !digest.cumulative_advanced && !flight.ledger.begins_on(limits.id);
+        let earliest_acked = digest.cumulative_advanced
+            || acked_behind_another && {
+                let mut in_flight =
+                    flight.ledger.iter_on(limits.id).filter(|chunk| chunk.state == ChunkState::InFlight);
+                in_flight.next().is_none_or(|chunk| chunk.sent_at > running.started)
+            };
         let arrival = SackArrival {
             now,
             rto,
-            earliest_acked: digest.cumulative_advanced,
-            any_acked: digest.credits.of(limits.id).acked_bytes > 0,
+            earliest_acked,
+            any_acked,
             timer_started: running.started,
             earliest_sent: earliest.sent_at,
             outstanding: self.packets_in_flight(),

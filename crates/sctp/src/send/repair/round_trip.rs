@@ -101,6 +101,11 @@ impl RoundTrip {
         self.watch = Watch::Ready;
     }
 
+    /// No duplicate tells any more which copy of a chunk was acknowledged.
+    pub(super) fn leave_unsettled(&mut self) {
+        self.unsettled = None;
+    }
+
     /// A chunk left for the first time.
     #[inline]
     pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, asked: bool, sampling: RttSampling) {

@@ -199,6 +199,16 @@ fn a_timeout_concerns_the_chunks_of_its_path_section_6_3_3_e3() {
     assert_eq!(paths.each_ref().map(|path| path.limits.congestion.cwnd()), [CHUNKS_BYTES, 4_344]);
 }
 
+/// The Cumulative TSN Ack Point waits for what the other path has lost.
+#[test]
+fn an_acknowledgement_of_the_earliest_chunk_of_a_path_restarts_its_timer_section_6_3_2_r3() {
+    let (mut sender, mut paths, sent_at, mut events) = on_both(2, 0, Some(ms(3_000)));
+    let sack = Sack::new_for_test(Tsn(0), WINDOW, &[(3, 4)], &[]);
+    let now = sent_at + ms(500);
+    sender.acknowledge(now, &mut paths, Acknowledgement::sack(&sack), &mut events).expect("it is sound");
+    assert_eq!(sender.deadline(paths.iter().take(1)), Some(now + paths[0].rto()));
+}
+
 #[test]
 fn a_chunk_last_sent_on_another_path_measures_no_round_trip_section_6_3_1_c5() {
     let (mut rig, primary) = on_another_path(1);

@@ -85,6 +85,21 @@ impl<'a> Sack<'a> {
         self.duplicates.iter().map(|&tsn| Tsn(u32::from_be_bytes(tsn)))
     }
 
+    /// The same with the first `read_max` duplicates alone, and without those for which `is_left_out` holds. The others are put into `kept`.
+    pub(crate) fn without_duplicates<'k>(
+        self,
+        read_max: usize,
+        mut is_left_out: impl FnMut(Tsn) -> bool,
+        kept: &'k mut Vec<[u8; 4]>,
+    ) -> Sack<'k>
+    where
+        'a: 'k,
+    {
+        let duplicates = self.duplicates.iter().take(read_max);
+        kept.extend(duplicates.filter(|&&tsn| !is_left_out(Tsn(u32::from_be_bytes(tsn)))));
+        Sack { duplicates: kept, ..self }
+    }
+
     /// What another chunk says, as a SACK.
     pub(super) const fn of_parts(
         cumulative_tsn: Tsn,
