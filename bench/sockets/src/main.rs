@@ -52,6 +52,9 @@ struct Arguments {
     /// Associations of the crowd
     #[arg(long, default_value_t = 100_000)]
     associations: usize,
+    /// MTU of the path, up to which festina and quinn look for larger packets; 9000 for instance
+    #[arg(long)]
+    mtu: Option<u16>,
     /// Also print what the transports say of themselves
     #[arg(long)]
     details: bool,
@@ -77,6 +80,7 @@ const RUNTIMES: [Kind; 2] = [
 fn main() -> Result<(), Failure> {
     let arguments = Arguments::parse();
     let [_, (_, build)] = RUNTIMES;
+    channel::set_mtu(arguments.mtu);
     match arguments.work.as_str() {
         "crowd" => {
             let duration = Duration::from_secs_f64(arguments.seconds);

@@ -20,7 +20,7 @@ use crate::channel::Failure;
 const MESSAGE_BYTES: usize = 100;
 const INTERVAL: Duration = Duration::from_micros(33_333);
 const MOVE_INTERVAL: Duration = Duration::from_secs(3);
-const ONE_WAY: festina_units::Duration = festina_units::Duration::from_millis(50);
+const ONE_WAY: Duration = Duration::from_millis(50);
 /// How long messages are waited for at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
