@@ -6,6 +6,7 @@ mod tcp;
 
 use std::error::Error;
 use std::future::Future;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -15,6 +16,21 @@ pub(crate) use self::tcp::Tcp;
 
 /// Any error.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// The largest UDP payload that the transports look for.
+static SEARCHED_BYTES_MAX: OnceLock<u16> = OnceLock::new();
+
+/// Has the transports look for packets that fill this MTU of IPv4. Is called once.
+pub(crate) fn set_mtu(mtu: Option<u16>) {
+    const HEADER_BYTES: u16 = 28;
+    if let Some(mtu) = mtu {
+        let _ = SEARCHED_BYTES_MAX.set(mtu.saturating_sub(HEADER_BYTES));
+    }
+}
+
+fn searched_bytes_max() -> Option<u16> {
+    SEARCHED_BYTES_MAX.get().copied()
+}
 
 /// A transport that is measured. Its messages all have one size.
 pub(crate) trait Transport: 'static {

@@ -6,6 +6,7 @@ mod bulk;
 mod channel;
 mod clocks;
 mod crowd;
+mod moves;
 mod ping;
 
 use std::time::Duration;
@@ -36,7 +37,7 @@ struct Arguments {
     /// Tasks that send at the same time when throughput is measured
     #[arg(long, default_value_t = 1)]
     senders: usize,
-    /// Only "ping", only "bulk", or "crowd": very many associations in two processes
+    /// Only "ping", only "bulk", "crowd": very many associations in two processes, or "moves": a client whose address changes
     #[arg(long, default_value = "")]
     work: String,
     /// Only the transports whose name contains this text, or is this text if one is
@@ -51,6 +52,9 @@ struct Arguments {
     /// Associations of the crowd
     #[arg(long, default_value_t = 100_000)]
     associations: usize,
+    /// MTU of the path, up to which festina and quinn look for larger packets; 9000 for instance
+    #[arg(long)]
+    mtu: Option<u16>,
     /// Also print what the transports say of themselves
     #[arg(long)]
     details: bool,
@@ -76,11 +80,13 @@ const RUNTIMES: [Kind; 2] = [
 fn main() -> Result<(), Failure> {
     let arguments = Arguments::parse();
     let [_, (_, build)] = RUNTIMES;
+    channel::set_mtu(arguments.mtu);
     match arguments.work.as_str() {
         "crowd" => {
             let duration = Duration::from_secs_f64(arguments.seconds);
             return build()?.block_on(crowd::crowd(arguments.associations, duration));
         }
+        "moves" => return build()?.block_on(moves::moves(Duration::from_secs_f64(arguments.seconds))),
         crowd::LISTEN => return build()?.block_on(crowd::listen(arguments.associations)),
         _ => {}
     }

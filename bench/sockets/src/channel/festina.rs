@@ -6,7 +6,7 @@ use festina::{
     Association, ClientConfig, ClosedReason, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage, ServerConfig,
 };
 
-use super::{End, Failure, Transport};
+use super::{End, Failure, Transport, searched_bytes_max};
 
 /// Messages of a batch.
 const BATCH: usize = 32;
@@ -60,6 +60,12 @@ impl Transport for Festina {
 type Held = (Association, Endpoint);
 
 async fn connected(near: ClientConfig, far: ServerConfig) -> Result<[Held; 2], Failure> {
+    let searched = searched_bytes_max().map(usize::from);
+    let with_search = |transport: &festina::Transport| transport.clone().with_packet_bytes_searched_max(searched);
+    let (near, far) = {
+        let (of_near, of_far) = (with_search(near.transport()), with_search(far.transport()));
+        (near.with_transport(of_near), far.with_transport(of_far))
+    };
     let near = Endpoint::client("127.0.0.1:0".parse()?, near).await?;
     let far = Endpoint::server("127.0.0.1:0".parse()?, far).await?;
     let listener = far.listen(DEFAULT_SCTP_PORT)?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
-use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
+use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TransportConfig};
 
-use super::{End, Failure, Transport};
+use super::{End, Failure, Transport, searched_bytes_max};
 
 /// UDP payload that the path is known to carry, so that messages of 1,200 bytes fit.
 const PACKET_BYTES_MAX: u16 = 1_452;
@@ -26,6 +26,11 @@ impl Transport for Quinn {
         let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
         let mut transport = TransportConfig::default();
         transport.initial_mtu(PACKET_BYTES_MAX).min_mtu(PACKET_BYTES_MAX);
+        if let Some(bytes) = searched_bytes_max() {
+            let mut search = MtuDiscoveryConfig::default();
+            search.upper_bound(bytes);
+            transport.mtu_discovery_config(Some(search));
+        }
         let transport = Arc::new(transport);
         let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into())?;
         server.transport_config(transport.clone());
@@ -34,8 +39,16 @@ impl Transport for Quinn {
         let mut client = ClientConfig::with_root_certificates(Arc::new(roots))?;
         client.transport_config(transport);
 
-        let far = Endpoint::server(server, "127.0.0.1:0".parse()?)?;
-        let near = Endpoint::client("127.0.0.1:0".parse()?)?;
+        // Both ends must take such packets as well.
+        let mut config = EndpointConfig::default();
+        if let Some(bytes) = searched_bytes_max() {
+            config.max_udp_payload_size(bytes)?;
+        }
+        let open = |server| {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+            Endpoint::new(config.clone(), server, socket, Arc::new(quinn::TokioRuntime))
+        };
+        let (far, near) = (open(Some(server))?, open(None)?);
         let connecting = near.connect_with(client, far.local_addr()?, "localhost")?;
         let accepting = async { far.accept().await.ok_or("nothing was accepted")?.await.map_err(Failure::from) };
         let (connected, accepted) = tokio::join!(connecting, accepting);
