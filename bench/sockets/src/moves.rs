@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use festina::security::Identity;
@@ -13,7 +13,7 @@ use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig};
 use festina_emulate::UdpProxy;
 use festina_netsim::{LinkConfig, LossModel};
 use festina_units::Probability;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::channel::Failure;
 
