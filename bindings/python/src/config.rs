@@ -124,7 +124,7 @@ impl Config {
 }
 
 /// The names of all settings.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "accept_queue_max",
     "alpn",
     "associations_max",

@@ -404,7 +404,7 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
     documentation = festina.Config.__doc__ or ""
     settings = dict(re.findall(r"^- (\w+): (.*?)(?=^- |\Z)", documentation, re.MULTILINE | re.DOTALL))
     for without_range in (
-        "other_addresses", "path_policy",
+        "other_addresses", "path_policy", "peer_moves",
         "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log_from_env", "sessions", "plain_clients",
     ):
         settings.pop(without_range)

@@ -55,10 +55,6 @@ pub(crate) struct PerfArgs {
     /// Where the server listens: ADDRESS:PORT, or :PORT for every address
     #[arg(short = 'B', long, value_name = "ADDRESS:PORT", default_value = ":9899", conflicts_with = "client")]
     bind: HostPort,
-    #[command(flatten)]
-    others: AlsoArgs,
-    #[command(flatten)]
-    own: ViaArgs,
     /// Exit when the first client has left
     #[arg(short = '1', long, conflicts_with = "client")]
     one_off: bool,
@@ -99,6 +95,10 @@ pub(crate) struct PerfArgs {
 #[derive(Debug, Args)]
 struct EndpointArgs {
     #[command(flatten)]
+    others: AlsoArgs,
+    #[command(flatten)]
+    own: ViaArgs,
+    #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
     trust: ServerTrustArgs,
@@ -112,7 +112,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let Some(host) = &arguments.client else {
         let (config, fingerprint) = arguments.endpoint.trust.identity().of_server(transport)?;
         let recording = arguments.endpoint.pcap.begin()?;
-        let config = arguments.others.named(config);
+        let config = arguments.endpoint.others.named(config);
         let security = (recording.with_secrets_of_server(config), fingerprint);
         let served = serve::run(&arguments.bind, security, arguments.one_off, &recording).await;
         recording.finish()?;
@@ -133,7 +133,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     };
     let recording = arguments.endpoint.pcap.begin()?;
     client.config = recording.with_secrets_of_client(client.config);
-    let measured = measure::run(&plan, addresses, (client, arguments.own), &recording).await;
+    let measured = measure::run(&plan, addresses, (client, arguments.endpoint.own), &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
     report::print(&plan, &result, arguments.json).await?;

@@ -8,7 +8,6 @@ use festina_sctp::Direction;
 use festina_units::{Instant, Preview};
 
 use super::lock;
-use super::socket::Way;
 use crate::{clock, program};
 
 /// A packet that an endpoint has sent or received.
@@ -85,8 +84,8 @@ impl Observation {
 
 impl Sending<'_> {
     /// They have left: shows them. They lie one behind the other, all of this size but the last.
-    pub(crate) fn left(self, way: Way, packets: &[u8], packet_bytes: usize) {
-        let (direction, remote, local, at) = (Direction::Outbound, way.destination, way.source, self.at);
+    pub(crate) fn left(self, (remote, local): (SocketAddr, Option<IpAddr>), packets: &[u8], packet_bytes: usize) {
+        let (direction, at) = (Direction::Outbound, self.at);
         let show = |bytes| {
             program::call("observer", (), || (self.observer)(SeenPacket { direction, remote, local, at, bytes }));
         };
@@ -105,8 +104,6 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use festina_sctp::Fragmentation;
-
     use super::*;
 
     #[test]
@@ -120,7 +117,7 @@ mod tests {
         let driver = Arc::clone(&observation);
         let answer = std::thread::spawn(move || driver.received(remote, None, &[1; 20]));
         std::thread::sleep(Duration::from_millis(50));
-        sending.left(Way { destination: remote, source: None, fragmentation: Fragmentation::Never }, &[2; 30], 20);
+        sending.left((remote, None), &[2; 30], 20);
         answer.join().expect("it is shown");
         let seen = lock(&seen);
         let directions: Vec<_> = seen.iter().map(|&(direction, _)| direction).collect();

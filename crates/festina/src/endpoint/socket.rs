@@ -234,7 +234,7 @@ impl Socket {
                 count(&self.counters.packets_sent, contents.len().div_ceil(segment_bytes.max(1)));
                 count(&self.counters.bytes_sent, contents.len());
                 if let Some(sending) = sending {
-                    sending.left(way, contents, segment_bytes);
+                    sending.left((destination, source), contents, segment_bytes);
                 }
                 Ok(())
             }
