@@ -571,12 +571,13 @@ impl Association {
             return;
         }
         let Self { context, sender, paths, events, tags, .. } = self;
+        let loses_data = paths.others.as_ref().is_some_and(|others| others.loses_data());
         for id in paths.ids() {
             let path = paths.of_mut(id);
             let pause = path.heartbeat_pause(now, context, tags.local);
             let is_timed = context.config().peer_timeout.is_some();
             if let Some(answer) = path.heartbeat_acked(now, info, pause) {
-                if let Some(round_trip) = answer.round_trip {
+                if let Some(round_trip) = answer.round_trip.filter(|_| !loses_data) {
                     sender.handle_round_trip(now, &mut path.sending, round_trip, events);
                     if is_timed {
                         path.sending.shorten_timeout(now);

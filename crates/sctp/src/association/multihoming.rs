@@ -213,9 +213,14 @@ impl Association {
                 continue;
             }
             *silent_until = OptionalInstant::NONE;
+            let loses_data = others.loses_data();
             let is_active = |path: &Path| self.paths.state_of(path) == PathState::Active;
             let is_only = self.failures_of_only_path().is_some();
-            if is_only || self.paths.iter().any(|path| path.sending.id() != id && is_active(path)) {
+            let is_another_active = self.paths.iter().any(|path| path.sending.id() != id && is_active(path));
+            if is_only || is_another_active && !loses_data {
+                if let Some(others) = self.paths.others.as_mut().filter(|_| !is_only) {
+                    others.moves_in_vain += 1;
+                }
                 is_dead |= self.move_flight(now, id, false);
             }
         }

@@ -50,7 +50,12 @@ pub(super) struct Others {
     pub(super) probe_at: Instant,
     /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
     pub(super) silent_until: ByPath<OptionalInstant>,
+    /// How often in a row another path has taken over because of that, and nothing was acknowledged since.
+    pub(super) moves_in_vain: u32,
 }
+
+/// Takeovers in a row after which nothing was acknowledged.
+const MOVES_IN_VAIN_MAX: u32 = 4;
 
 /// A path is no faster than another by less.
 const GAIN_MIN: Duration = Duration::from_millis(1);
@@ -107,6 +112,7 @@ impl Paths {
             received_before,
             probe_at,
             silent_until,
+            moves_in_vain: 0,
         }));
         self.assign();
     }
@@ -415,6 +421,12 @@ impl Paths {
 }
 
 impl Others {
+    /// Returns whether the paths answer heartbeats and lose all data, such as packets that are too large for a router: then the next path takes over only
+    /// after a timeout, and answers to heartbeats do not end its backing off.
+    pub(super) fn loses_data(&self) -> bool {
+        self.moves_in_vain >= MOVES_IN_VAIN_MAX
+    }
+
     /// Whether the first path is the only one.
     pub(super) fn is_empty(&self) -> bool {
         self.paths.is_empty()

@@ -182,6 +182,7 @@ impl Association {
         for path in paths.iter_mut().filter(|path| has_strayed && path.sending.id() != came_by) {
             path.sending.leave_unsettled();
         }
+        let has_answer = paths.ids().any(|id| answered.contains(id));
         for id in paths.ids().filter(|id| answered.contains(*id)) {
             // The packet that was answered may have left by another path.
             paths.answered(now, if has_strayed { came_by } else { id }, events);
@@ -192,6 +193,9 @@ impl Association {
         }
         let first_tsn = outstanding_tsns(sender).start;
         if let Some(others) = &mut paths.others {
+            if has_answer {
+                others.moves_in_vain = 0;
+            }
             others.sharing.strayed_to.take_if(|strayed_to| *strayed_to <= first_tsn);
         }
         Ok(())

@@ -274,6 +274,31 @@ fn what_the_first_network_loses_is_soon_repaired_while_the_second_fails() {
     assert!(delays.iter().all(|&delay| delay <= 500), "{delays:?}");
 }
 
+/// As behind a router that drops what is too large without a word: heartbeats are answered, and so a path is not taken for failed for long.
+#[test]
+fn a_packet_that_is_too_large_for_both_networks_is_sent_ever_more_rarely() {
+    let delays = [Duration::from_micros(150); 2];
+    let (config, multihoming) = (Config::default(), Multihoming::default());
+    let mut networks = TwoNetworks::with_delays(&config, &multihoming, (Probability::ZERO, delays), 1);
+    networks.outbox = Some(Vec::new());
+    let now = networks.now;
+    networks.client().send(now, Message::new(vec![7; 1_000])).unwrap();
+    networks.drain(0);
+    let mut dropped = Vec::new();
+    for _ in 0..30_000 {
+        networks.run_for(Duration::from_millis(1));
+        for (network, datagram) in networks.outbox.replace(Vec::new()).unwrap() {
+            if datagram.0.len() > 500 {
+                dropped.push(networks.now);
+            } else {
+                networks.links[network][0].send(networks.now, datagram);
+            }
+        }
+    }
+    let in_the_end = dropped.iter().filter(|&&at| at > now + Duration::from_secs(20)).count();
+    assert!(dropped.len() < 300 && in_the_end < 100, "{} packets, {in_the_end} of them in the end", dropped.len());
+}
+
 #[test]
 fn if_both_networks_fail_for_three_seconds_everything_arrives_once_and_in_order() {
     for config in [Config::default(), Config::published(Profile::Rfc9260)] {
