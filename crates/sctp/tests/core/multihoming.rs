@@ -274,7 +274,7 @@ fn what_the_first_network_loses_is_soon_repaired_while_the_second_fails() {
     assert!(delays.iter().all(|&delay| delay <= 500), "{delays:?}");
 }
 
-/// As behind a router that drops what is too large without a word: heartbeats are answered, and so a path is not taken for failed for long.
+/// A router drops large packets silently. Heartbeats pass, so no path stays suspected.
 #[test]
 fn a_packet_that_is_too_large_for_both_networks_is_sent_ever_more_rarely() {
     let delays = [Duration::from_micros(150); 2];
