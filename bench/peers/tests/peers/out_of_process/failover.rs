@@ -111,7 +111,7 @@ async fn the_first_network_fails(festina_connects: bool, (one_lost_in, latest): 
     // A server can connect, too.
     let endpoint = Endpoint::server(local, ServerConfig::plain().with_other_addresses(others)).await;
     let endpoint = endpoint.expect("IPv4 and IPv6 loopback are free");
-    // usrsctp binds the port itself. No system gives ports below 32,768 to those who ask for any.
+    // usrsctp binds the port itself. Systems choose ports above 32,767 for sockets that ask for any, so it is free.
     let peer_port = 20_000 + u16::try_from(std::process::id() % 2_000).expect("it is small") * 4 + case;
     let relay = Relay::start(endpoint.local_addr().port(), peer_port, one_lost_in, u64::from(case)).await;
     let mut relay = relay.expect("loopback is free");
