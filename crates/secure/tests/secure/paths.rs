@@ -456,6 +456,8 @@ fn an_address_that_is_down_for_the_first_hour_is_found() {
     let mut networks = TwoNetworks::without_the_second(9);
     networks.run_for(SECOND * 3_600);
     assert_eq!(networks.paths(0)[1].1, PathState::Unconfirmed);
+    let asked_bytes = [0, 1].map(|host| networks.bytes.get(&(host, address(1 - host, 1))).copied().unwrap_or_default());
+    assert!(asked_bytes.iter().all(|&bytes| bytes < 1_000), "{asked_bytes:?}");
     networks.cut(1, false, Probability::ZERO);
     networks.run_for(SECOND * 3_700);
     for host in 0..2 {
