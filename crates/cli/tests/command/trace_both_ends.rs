@@ -149,10 +149,12 @@ fn causes(passages: &[Passage], copy: &Passage, previous: &Passage, last: u32) -
     let reports: Vec<Instant> = since.filter(reports_it).filter_map(|passage| passage.arrived_at).collect();
     let silence = copy.left_at - latest_at;
     let is_tcp = copy.packet.get(9) == Some(&6);
+    // Other packets, data for one, may follow the report.
+    let is_prompt = |report: &Instant| copy.left_at - *report <= PROMPT;
     match reports.first() {
         Some(first) if is_tcp && copy.left_at - *first <= ONE_WAY => &[Cause::Fast],
         None if is_tcp && silence >= ONE_WAY => &[Cause::Timeout, Cause::Probe],
-        Some(_) if !is_tcp && silence <= PROMPT && reports.len() == REPORTS => &[Cause::Fast],
+        Some(_) if !is_tcp && reports.len() == REPORTS && reports.last().is_some_and(is_prompt) => &[Cause::Fast],
         None if silence >= TIMEOUT => &[Cause::Timeout],
         _ => &[],
     }

@@ -113,6 +113,9 @@ pub(super) struct Timers {
 const PROMPT: Duration = Duration::from_millis(1);
 const PROMPT_PART_OF_RTT: u32 = 64;
 
+/// A busy host answers the report that makes a loss certain within this part of the round trip.
+const LATE_PART_OF_RTT: u32 = 8;
+
 /// A retransmission that is sent again within this part of the round trip answers nothing: it is redundancy, such as that of
 /// Festina, which waits for a twentieth.
 const REPEATED_PART_OF_RTT: u32 = 16;
@@ -171,6 +174,11 @@ impl Circumstances {
         if self.is_prompt() && self.reports > 0 {
             let confidence = if self.reports >= 3 { Confidence::Sure } else { Confidence::Likely };
             return (Cause::Fast, confidence);
+        }
+        // A busy host takes its time. A probe would have found the loss repaired.
+        let is_soon = self.since_heard.is_some_and(|since| since <= self.timers.rtt_min / LATE_PART_OF_RTT);
+        if is_soon && self.reports >= 3 && self.copies == 1 && !is_overdue {
+            return (Cause::Fast, Confidence::Likely);
         }
         if self.is_with_new_data && is_overdue {
             return (Cause::Timeout, Confidence::Likely);

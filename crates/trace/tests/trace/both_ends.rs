@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use festina_trace::analysis::columns::{COLUMNS, Value};
 use festina_trace::{
-    Analyser, Finding, PcapngWriter, ReceiverSide, StreamReport, TcpSegment, analyse, encapsulate_tcp, ip,
+    Analyser, Cause, Finding, PcapngWriter, ReceiverSide, StreamReport, TcpSegment, analyse, encapsulate_tcp, ip,
 };
 use festina_units::{EcnCodepoint, Instant};
 
@@ -250,4 +250,32 @@ fn a_message_is_abandoned_as_a_whole_and_one_that_was_reported_before_is_not() {
     path.back(1_520, sctp(false, &[sack(1_002)]));
     let [stream] = path.analysed().try_into().expect("one stream");
     assert_eq!((stream.repair.abandoned, stream.delays.acknowledged_ns.count()), (2, 1));
+}
+
+#[test]
+fn a_busy_host_repairs_a_loss_fast_though_a_little_late() {
+    let report = |last: u16| {
+        chunk(3, 0, &[&999u32.to_be_bytes(), &[0, 0, 0xff, 0xff], &[0, 1, 0, 0], &[0, 2], &last.to_be_bytes()])
+    };
+    let causes = |reports: u16, late_ms: u64| {
+        let mut path = Path::default();
+        path.forward(0, sctp(true, &[init(1, 999)]));
+        path.back(20, sctp(false, &[init(2, 77)]));
+        // It shows the round trip.
+        path.forward(500, sctp(true, &[message(999, WHOLE)]));
+        path.back(500 + ONE_WAY_MS, sctp(false, &[sack(999)]));
+        path.lost(1_000, sctp(true, &[message(1_000, WHOLE)]));
+        for index in 1..=reports {
+            let at_ms = 1_000 + 5 * u64::from(index);
+            path.forward(at_ms, sctp(true, &[message(1_000 + u32::from(index), WHOLE)]));
+            path.back(at_ms + ONE_WAY_MS, sctp(false, &[report(1 + index)]));
+        }
+        let reported_ms = 1_000 + 5 * u64::from(reports) + 2 * ONE_WAY_MS;
+        path.forward(reported_ms + late_ms, sctp(true, &[message(1_000, WHOLE)]));
+        let [stream] = path.analysed().try_into().expect("one stream");
+        Cause::ALL.into_iter().zip(stream.repair.by_cause).find(|(_, count)| *count > 0).map(|(cause, _)| cause)
+    };
+    assert_eq!([0, 4].map(|late_ms| causes(3, late_ms)), [Some(Cause::Fast); 2]);
+    assert_eq!(causes(3, 20), Some(Cause::Probe), "too late for an answer");
+    assert_eq!(causes(1, 4), Some(Cause::Probe), "one report proves no loss");
 }
