@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use festina_sctp::wire::Packet;
@@ -50,6 +51,10 @@ pub trait Channel {
     /// Packets leave from another own address from now on on some paths: as [`sctp::Association::rebind`].
     fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
         self.core_mut().rebind(now, is_other_network);
+    }
+    /// The endpoint has other addresses from now on: as [`sctp::Association::use_addresses`].
+    fn use_addresses(&mut self, _now: Instant, contexts: (&Arc<sctp::Context>, &Arc<sctp::Context>)) {
+        self.core_mut().use_addresses(contexts);
     }
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     #[inline]
@@ -129,6 +134,9 @@ macro_rules! kinds {
             }
             fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
                 match self { $(Self::$kind(channel) => channel.rebind(now, is_other_network),)* }
+            }
+            fn use_addresses(&mut self, now: Instant, contexts: (&Arc<sctp::Context>, &Arc<sctp::Context>)) {
+                match self { $(Self::$kind(channel) => channel.use_addresses(now, contexts),)* }
             }
             #[inline]
             fn poll_deadline(&self) -> Option<Instant> {
@@ -328,6 +336,10 @@ impl Channel for Secure {
 
     fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
         self.association.rebind(now, is_other_network);
+    }
+
+    fn use_addresses(&mut self, now: Instant, contexts: (&Arc<sctp::Context>, &Arc<sctp::Context>)) {
+        self.association.use_addresses(now, contexts);
     }
 
     #[inline]

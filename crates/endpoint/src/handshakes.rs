@@ -331,8 +331,8 @@ impl<O: Owner> Handshakes<O> {
         let (path, is_proved) = (Path { remote: from, local: source }, payer != Payer::Unproved);
         self.run(now, payer, |handshakes| {
             let Some(listener) = &mut handshakes.listener else { return (false, false) };
-            if let Some(address) = owner.take_rebound() {
-                listener.rebind(address);
+            if let Some(context) = owner.take_readdressed() {
+                listener.use_addresses(&context);
             }
             let Incoming::HalfOpen(association) = listener.begin(now, path, (original, is_proved), packet) else {
                 return (false, true);

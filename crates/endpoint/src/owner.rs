@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use festina_sctp::{self as sctp, Message, Transmit};
@@ -78,8 +79,8 @@ pub trait Owner {
     fn take_decided(&mut self, decided: &mut VecDeque<ConnectionId>);
     /// Returns whether a listener has ended since the last call.
     fn take_withdrawal(&mut self) -> bool;
-    /// Returns the first of several addresses if it was replaced since the last call.
-    fn take_rebound(&mut self) -> Option<IpAddr> {
+    /// Returns the endpoint's settings with its addresses, if they have changed since the last call.
+    fn take_readdressed(&mut self) -> Option<Arc<sctp::Context>> {
         None
     }
     /// Offers an early message to the listener, of a client that is not authenticated yet. `origin` is the connection ID that the client chose, and its

@@ -179,6 +179,22 @@ impl Sources {
         }
     }
 
+    /// The endpoint has lost its socket at `own`. Returns the peer's addresses to which packets left from there.
+    pub fn forget(&mut self, own: IpAddr) -> Vec<IpAddr> {
+        match self {
+            Self::Latest(latest) => {
+                latest.take_if(|latest| *latest == own);
+                Vec::new()
+            }
+            Self::Each(remotes) => {
+                let from_there = |known: &Remote| known.own == own;
+                let gone = remotes.iter().filter(|known| from_there(known)).map(|known| known.address).collect();
+                remotes.retain(|known| !from_there(known));
+                gone
+            }
+        }
+    }
+
     /// Returns whether packets to `destination` leave from `own`, as far as that is known.
     pub fn may_be(&self, own: IpAddr, destination: IpAddr) -> bool {
         match self {

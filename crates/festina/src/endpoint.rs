@@ -24,7 +24,7 @@ pub(crate) mod tray;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -100,7 +100,7 @@ impl Endpoint {
     /// As for [`Endpoint::client`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing. Encrypted associations need UDP: the
     /// settings have to be [`ClientConfig::plain`] or [`ServerConfig::plain`].
     #[cfg(unix)]
-    pub async fn bind_raw(address: std::net::IpAddr, config: impl Into<EndpointConfig>) -> Result<Self, BindError> {
+    pub async fn bind_raw(address: IpAddr, config: impl Into<EndpointConfig>) -> Result<Self, BindError> {
         let config = config.into();
         if config.is_encrypted() {
             let problem =
@@ -177,6 +177,27 @@ impl Endpoint {
     /// The address cannot be bound, or is none of the [lower layer](LowerLayer)'s: then the old socket stays.
     pub fn rebind(&self, address: SocketAddr) -> Result<(), BindError> {
         self.shared.rebind(address)
+    }
+
+    /// Opens a further socket while associations live, such as when a second network appears. Port 0 stands for the port of the others. An endpoint can do so
+    /// if it was opened with [other addresses](crate::ServerConfig::with_other_addresses), or for [several paths](crate::Transport::with_paths_max).
+    ///
+    /// Peers of encrypted associations are told the address, and use it once it has answered a heartbeat. Plain peers learn it from associations that begin later.
+    ///
+    /// # Errors
+    /// The address is none of a single host, is there already or cannot be bound, or the endpoint cannot have several.
+    pub fn add_address(&self, address: SocketAddr) -> Result<(), BindError> {
+        self.shared.add_address(address)
+    }
+
+    /// Closes the socket with one of several addresses while associations live, such as before a network ends. The next one becomes [`local_addr`](Self::local_addr) if
+    /// it was the first. Each association goes on from the others at once. Peers of encrypted associations are told; plain ones notice that the
+    /// address does not answer.
+    ///
+    /// # Errors
+    /// The endpoint does not have the address, or no other.
+    pub fn remove_address(&self, address: IpAddr) -> Result<(), BindError> {
+        self.shared.remove_address(address)
     }
 
     /// Calls `observer` for every SCTP packet sent or received from now on; at most one observer per endpoint. Returns whether there was none before.

@@ -12,6 +12,7 @@ mod knowledge;
 mod listener;
 mod marks;
 mod multihoming;
+mod naming;
 mod negotiation;
 mod out_of_band;
 mod output;
@@ -585,6 +586,7 @@ impl Association {
                 }
                 path.confirm(events);
                 paths.answered(now, id, events);
+                self.close_left(now);
                 return self.apply_packet_sizes(now);
             }
         }

@@ -2,6 +2,7 @@
 
 mod input;
 mod moving;
+mod naming;
 mod output;
 
 use core::net::{IpAddr, SocketAddr};
@@ -527,7 +528,7 @@ impl SecureAssociation {
 
 /// Returns the connection IDs for packets to further addresses of this endpoint, of the association with this ID.
 pub fn further_ids(context: &Context, id: ConnectionId) -> impl Iterator<Item = ConnectionId> {
-    let own = context.addresses().len();
+    let own = context.addresses_at_first();
     let count = if own > 1 { own.min(FURTHER_IDS_MAX) } else { 0 };
     let nonce = u64::from_be_bytes(id.0);
     (1..=u8::try_from(count).unwrap_or_default())

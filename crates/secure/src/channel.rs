@@ -2,6 +2,7 @@
 
 mod input;
 mod late;
+mod naming;
 mod output;
 
 use std::collections::VecDeque;
@@ -104,6 +105,8 @@ struct Further {
     of_peer: Vec<ConnectionId>,
     /// On a client, the frame with its addresses, until the server has it. On a server, the INIT chunk of that frame.
     addresses: Vec<u8>,
+    /// The addresses that came and went since.
+    lists: naming::Lists,
 }
 
 /// The keys of all levels.

@@ -1,6 +1,6 @@
 //! Answers datagrams that belong to no association: makes half-open ones of hellos, in bounded number.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -115,9 +115,9 @@ impl Listener {
         })
     }
 
-    /// The first of several addresses of the endpoint was replaced.
-    pub fn rebind(&mut self, address: IpAddr) {
-        self.context = self.context.with_first_address(address);
+    /// The endpoint has the addresses of another context now, which has the same secret.
+    pub fn use_addresses(&mut self, context: &Arc<Context>) {
+        self.context = Arc::clone(context);
     }
 
     /// Adds TLS settings for clients with another kind of keys: certificates or raw public keys (RFC 7250). They are tried in turn for a client to

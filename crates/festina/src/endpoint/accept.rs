@@ -21,8 +21,8 @@ const SEARCHES_PER_SECOND: u32 = 100;
 /// The ports listened on: the core's stateless part and the queues.
 pub(crate) struct Accepting {
     pub(crate) core: sctp::Listener,
-    /// The settings of associations that begin now, after the first of several addresses was replaced.
-    pub(crate) renamed: Option<Arc<sctp::Context>>,
+    /// The settings of associations that begin now, if the addresses have changed.
+    pub(crate) readdressed: Option<Arc<sctp::Context>>,
     queues: HashMap<u16, Arc<AcceptQueue>>,
     /// Associations that may wait per port.
     queue_max: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Accepting {
 
 impl Accepting {
     pub(crate) fn new(core: sctp::Listener, queue_max: usize, can_listen: bool) -> Self {
-        Self { core, renamed: None, queues: HashMap::new(), queue_max, can_listen, closed: false }
+        Self { core, readdressed: None, queues: HashMap::new(), queue_max, can_listen, closed: false }
     }
 
     pub(crate) fn listen(&mut self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {

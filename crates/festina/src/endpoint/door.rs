@@ -135,8 +135,8 @@ impl Owner for Door {
         self.shared.take_withdrawal()
     }
 
-    fn take_rebound(&mut self) -> Option<IpAddr> {
-        self.shared.take_rebound()
+    fn take_readdressed(&mut self) -> Option<Arc<sctp::Context>> {
+        self.shared.take_readdressed()
     }
 
     fn offer_early(

@@ -43,6 +43,30 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Opens a socket at `address` besides the others. Its port is theirs if `address` has none.
+    ///
+    /// # Errors
+    /// The address cannot be bound; or the lower layer has one address: [`Several`] has more.
+    fn add(&mut self, _runtime: &dyn Runtime, _address: SocketAddr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Closes the socket with this address. The next one becomes the first if it was that.
+    ///
+    /// # Errors
+    /// There is no such socket, or no other; or the lower layer has one address.
+    fn remove(&mut self, _address: IpAddr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Opens a lower layer of the same kind, for [`Several`].
+    ///
+    /// # Errors
+    /// The address cannot be bound, or this kind cannot do that.
+    fn sibling(&self, _runtime: &dyn Runtime, _address: SocketAddr) -> io::Result<Box<dyn LowerLayer>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Returns the address of a peer in the form in which received packets name it.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The encrypted side of an endpoint: how associations begin, and what belongs to one.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +34,7 @@ pub(super) struct SecureSide {
     /// A listener has ended, and the driver has not looked for its requests since.
     pub(super) is_withdrawn: AtomicBool,
     /// The first of several addresses, until the driver knows that it was replaced.
-    pub(super) rebound: Mutex<Option<IpAddr>>,
+    pub(super) readdressed: Mutex<Option<Arc<sctp::Context>>>,
 }
 
 impl SecureSide {
@@ -58,7 +58,7 @@ impl SecureSide {
             .transpose()
             .map_err(|error: HandshakeError| SecurityError::Settings(SecurityFailure::of(&error).to_string()))?;
         let (listener, decided, is_withdrawn) = (Mutex::new(listener), Mutex::default(), AtomicBool::new(false));
-        Ok(Self { client, listener, site_secret, plain_clients, decided, is_withdrawn, rebound: Mutex::default() })
+        Ok(Self { client, listener, site_secret, plain_clients, decided, is_withdrawn, readdressed: Mutex::default() })
     }
 
     /// Whether the next [`connect`](Self::connect) reads the roots of the operating system.

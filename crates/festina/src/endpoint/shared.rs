@@ -203,15 +203,67 @@ impl Shared {
         self.wake_driver();
         let new = self.socket.local_addr().ip();
         if are_several {
-            let mut accepting = lock(&self.accepting);
-            accepting.core.rebind(new);
-            accepting.renamed = Some(self.context.with_first_address(new));
-            drop(accepting);
-            self.note_rebound(new);
+            self.readdress();
         }
         let associations = lock(&self.demux).all();
         associations.iter().for_each(|association| association.rebound((old, new)));
         Ok(())
+    }
+
+    /// Opens a further socket, and tells all associations.
+    pub(super) fn add_address(&self, address: SocketAddr) -> Result<(), BindError> {
+        if !self.context.is_multihomed() {
+            let problem = "the endpoint has settings for one path: Transport::with_paths_max allows more";
+            let source = std::io::Error::new(std::io::ErrorKind::Unsupported, problem);
+            return Err(BindError::Socket { address, source });
+        }
+        self.check_addresses(|addresses| addresses.push(address.ip()))?;
+        self.socket.add(&*self.runtime, address).map_err(|source| BindError::Socket { address, source })?;
+        self.wake_driver();
+        self.tell_addresses(None);
+        Ok(())
+    }
+
+    /// Closes the socket with this address, and tells all associations.
+    pub(super) fn remove_address(&self, address: IpAddr) -> Result<(), BindError> {
+        let failed = |source| BindError::Socket { address: SocketAddr::new(address, 0), source };
+        self.check_addresses(|_| {})?;
+        self.socket.remove(address).map_err(failed)?;
+        self.wake_driver();
+        self.tell_addresses(Some(address));
+        Ok(())
+    }
+
+    /// The settings of associations that begin now, if the addresses have changed.
+    pub(crate) fn readdressed(&self) -> Option<Arc<sctp::Context>> {
+        lock(&self.accepting).readdressed.clone()
+    }
+
+    /// Checks the addresses after a change, on an endpoint whose associations may have several.
+    fn check_addresses(&self, change: impl FnOnce(&mut Vec<IpAddr>)) -> Result<(), BindError> {
+        let mut addresses = self.socket.addresses();
+        change(&mut addresses);
+        sctp::Multihoming { addresses, ..sctp::Multihoming::default() }.validate()?;
+        Ok(())
+    }
+
+    /// Associations that begin from now on have the present addresses. Returns the settings before and now.
+    fn readdress(&self) -> (Arc<sctp::Context>, Arc<sctp::Context>) {
+        let addresses = self.socket.addresses();
+        let after = self.context.with_addresses(&addresses);
+        let mut accepting = lock(&self.accepting);
+        accepting.core.use_addresses(&addresses);
+        let before = accepting.readdressed.replace(Arc::clone(&after)).unwrap_or_else(|| Arc::clone(&self.context));
+        drop(accepting);
+        self.note_readdressed(&after);
+        (before, after)
+    }
+
+    /// The addresses have changed; `gone` is none any more.
+    fn tell_addresses(&self, gone: Option<IpAddr>) {
+        let (before, after) = self.readdress();
+        let associations = lock(&self.demux).all();
+        associations.iter().for_each(|association| association.readdressed((&before, &after), gone));
     }
 
     fn is_idle(&self) -> bool {
@@ -253,7 +305,7 @@ impl Shared {
             let problem = "a token and early messages need an encrypted endpoint";
             return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem.to_owned()) });
         }
-        let to = &lock(&self.accepting).renamed.clone().unwrap_or_else(|| Arc::clone(&self.context));
+        let to = &self.readdressed().unwrap_or_else(|| Arc::clone(&self.context));
         loop {
             let id = self.next_id();
             let local = match options.local_port {

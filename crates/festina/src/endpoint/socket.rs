@@ -150,12 +150,49 @@ impl Socket {
     /// # Errors
     /// The new address cannot be bound: the socket stays.
     pub(crate) fn rebind(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
+        self.change(|lower| lower.rebind(runtime, address))
+    }
+
+    /// Adds a socket at another address.
+    ///
+    /// # Errors
+    /// It cannot be bound, or the lower layer is one that has one address.
+    pub(crate) fn add(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
+        let mut place = self.lower.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lower = place.take().ok_or(io::ErrorKind::NotConnected)?;
+        let add = |lower: &mut dyn LowerLayer| {
+            program::call("lower layer", Err(io::ErrorKind::Other.into()), || lower.add(runtime, address))
+        };
+        let mut added = add(&mut *lower);
+        if added.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Unsupported) {
+            lower = Box::new(Several::of(lower));
+            added = add(&mut *lower);
+        }
+        self.note_change(&*lower);
+        *place = Some(lower);
+        added
+    }
+
+    /// Closes the socket with this address.
+    ///
+    /// # Errors
+    /// There is none, or no other.
+    pub(crate) fn remove(&self, address: IpAddr) -> io::Result<()> {
+        self.change(|lower| lower.remove(address))
+    }
+
+    /// Changes the sockets.
+    fn change(&self, change: impl FnOnce(&mut dyn LowerLayer) -> io::Result<()>) -> io::Result<()> {
         let mut lower = self.lower.write().unwrap_or_else(PoisonError::into_inner);
         let lower = lower.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        program::call("lower layer", Err(io::ErrorKind::Other.into()), || lower.rebind(runtime, address))?;
+        program::call("lower layer", Err(io::ErrorKind::Other.into()), || change(&mut **lower))?;
+        self.note_change(&**lower);
+        Ok(())
+    }
+
+    fn note_change(&self, lower: &dyn LowerLayer) {
         self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
         *self.locals.write().unwrap_or_else(PoisonError::into_inner) = lower.local_addrs().into();
-        Ok(())
     }
 
     /// The address bound to.

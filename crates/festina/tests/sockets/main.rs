@@ -18,6 +18,7 @@ mod link_local;
 mod lossy;
 mod memory;
 mod moving;
+mod networks;
 mod over_plain;
 mod over_secure;
 #[cfg(target_os = "linux")]

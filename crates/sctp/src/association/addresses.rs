@@ -29,21 +29,38 @@ pub(crate) struct AddressBook(Option<Box<Entries>>);
 struct Entries {
     count: u8,
     ignored: u16,
+    /// The list names the source of its packet as well.
+    names_source: bool,
     addresses: [IpAddr; ADDRESSES_MAX],
 }
 
 impl AddressBook {
     /// Reads the addresses that an INIT or INIT ACK from `source` names.
     pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Self {
-        let mut book = Self::default();
-        for (address, _) in all_named(init) {
+        Self::of(all_named(init).map(|(address, _)| address), source)
+    }
+
+    /// The usable ones of addresses that a peer at `source` names, in canonical form.
+    pub(super) fn of(named: impl Iterator<Item = IpAddr>, source: IpAddr) -> Self {
+        let (mut book, mut names_source) = (Self::default(), false);
+        for address in named {
             if !is_usable(address, source.to_canonical()) {
                 book.ignore();
-            } else if address != source.to_canonical() {
+            } else if address == source.to_canonical() {
+                names_source = true;
+            } else {
                 book.insert(address);
             }
         }
+        if let Some(entries) = &mut book.0 {
+            entries.names_source = names_source;
+        }
         book
+    }
+
+    /// Returns whether the list names the source of its packet beside others.
+    pub(super) fn names_source(&self) -> bool {
+        self.0.as_ref().is_some_and(|entries| entries.names_source)
     }
 
     /// Number of addresses that were named and not kept, apart from repetitions.
@@ -57,8 +74,8 @@ impl AddressBook {
     }
 
     fn entries(&mut self) -> &mut Entries {
-        let filler = || Entries { count: 0, ignored: 0, addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX] };
-        self.0.get_or_insert_with(|| Box::new(filler()))
+        let addresses = [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX];
+        self.0.get_or_insert_with(|| Box::new(Entries { count: 0, ignored: 0, names_source: false, addresses }))
     }
 
     /// Puts an address in front of the others. The last one makes room for it if the book is full.

@@ -29,6 +29,8 @@ pub struct Context {
     mechanisms: Arc<Mechanisms>,
     key: Key,
     multihoming: Option<Multihoming>,
+    /// How many addresses the endpoint had at first.
+    addresses_at_first: usize,
 }
 
 /// Keeps values derived for different purposes apart.
@@ -56,7 +58,7 @@ impl Context {
         let limits = &mut config.limits;
         limits.inbound_streams = limits.inbound_streams.min(limits.inbound_streams_affordable(config.interleaving));
         let mechanisms = Arc::new(config.mechanisms);
-        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: None }))
+        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: None, addresses_at_first: 0 }))
     }
 
     /// As [`new`](Self::new), for associations with a path to each of several addresses of the peer.
@@ -71,18 +73,17 @@ impl Context {
         multihoming.validate()?;
         let single = Self::new(config, secret)?;
         let (config, mechanisms) = (single.config.clone(), Arc::clone(&single.mechanisms));
-        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: Some(multihoming) }))
+        let addresses_at_first = multihoming.addresses.len();
+        Ok(Arc::new(Self { config, mechanisms, key: single.key, multihoming: Some(multihoming), addresses_at_first }))
     }
 
-    /// Returns the same context for associations that begin after the first of several addresses was replaced.
+    /// Returns the same context of an endpoint that has these addresses now.
     #[must_use]
-    pub fn with_first_address(&self, address: IpAddr) -> Arc<Self> {
-        let (config, mechanisms, mut multihoming) =
-            (self.config.clone(), Arc::clone(&self.mechanisms), self.multihoming.clone());
-        if let Some(first) = multihoming.as_mut().and_then(|multihoming| multihoming.addresses.first_mut()) {
-            *first = address;
-        }
-        Arc::new(Self { config, mechanisms, key: self.key, multihoming })
+    pub fn with_addresses(&self, addresses: &[IpAddr]) -> Arc<Self> {
+        let (config, mechanisms) = (self.config.clone(), Arc::clone(&self.mechanisms));
+        let with = |multihoming: &Multihoming| Multihoming { addresses: addresses.to_vec(), ..multihoming.clone() };
+        let (key, multihoming) = (self.key, self.multihoming.as_ref().map(with));
+        Arc::new(Self { config, mechanisms, key, multihoming, addresses_at_first: self.addresses_at_first })
     }
 
     /// The same context with other timers and limits: see [`set_timing`](super::Association::set_timing).
@@ -92,7 +93,8 @@ impl Context {
         let config = Config { mechanisms, timers, retries, peer_timeout, sack, ..self.config.clone() };
         config.validate()?;
         let (key, multihoming) = (self.key, self.multihoming.clone());
-        Ok(Arc::new(Self { config, mechanisms: Arc::new(mechanisms), key, multihoming }))
+        let addresses_at_first = self.addresses_at_first;
+        Ok(Arc::new(Self { config, mechanisms: Arc::new(mechanisms), key, multihoming, addresses_at_first }))
     }
 
     /// The parameters that name this endpoint's addresses to a peer at this address, up to `bytes_max` bytes of them.
@@ -105,7 +107,12 @@ impl Context {
         self.multihoming.as_ref()
     }
 
-    /// Returns the addresses of the endpoint that [`multihomed`](Self::multihomed) was given.
+    /// Returns how many addresses [`multihomed`](Self::multihomed) was given.
+    pub fn addresses_at_first(&self) -> usize {
+        self.addresses_at_first
+    }
+
+    /// Returns the addresses of the endpoint that [`multihomed`](Self::multihomed) or [`with_addresses`](Self::with_addresses) was given.
     pub fn addresses(&self) -> &[IpAddr] {
         self.multihoming.as_ref().map_or(&[], |multihoming| &multihoming.addresses)
     }

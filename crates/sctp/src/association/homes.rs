@@ -135,17 +135,22 @@ impl Multihoming {
         self.addresses.is_empty() || self.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4())
     }
 
-    /// The parameters that name this endpoint's addresses to a peer at this address, up to `bytes_max` bytes of them.
+    /// The parameters that name this endpoint's addresses, if it has several, to a peer at this address, up to `bytes_max` bytes of them.
     pub(super) fn named_to(&self, peer: IpAddr, bytes_max: usize) -> impl Iterator<Item = Parameter<'static>> {
-        let addresses = if self.addresses.len() > 1 { &self.addresses[..] } else { &[] };
-        let (peer, mut room_bytes) = (peer.to_canonical(), bytes_max);
+        let mut room_bytes = if self.addresses.len() > 1 { bytes_max } else { 0 };
+        self.reachable_from(peer).map_while(move |address| {
+            room_bytes = room_bytes.checked_sub(if address.is_ipv4() { 8 } else { 20 })?;
+            Some(parameter_of(address))
+        })
+    }
+
+    /// This endpoint's addresses that a peer at this address may reach.
+    pub(super) fn reachable_from(&self, peer: IpAddr) -> impl Iterator<Item = IpAddr> {
+        let peer = peer.to_canonical();
         let fits = move |address: &IpAddr| {
             (!address.is_loopback() || peer.is_loopback())
                 && (!is_link_local_ipv6(*address) || is_link_local_ipv6(peer))
         };
-        addresses.iter().copied().filter(fits).map_while(move |address| {
-            room_bytes = room_bytes.checked_sub(if address.is_ipv4() { 8 } else { 20 })?;
-            Some(parameter_of(address))
-        })
+        self.addresses.iter().copied().filter(fits)
     }
 }

@@ -68,9 +68,9 @@ impl Listener {
         Self { context: Arc::clone(context), ports: Vec::new() }
     }
 
-    /// The first of several addresses of the endpoint was replaced.
-    pub fn rebind(&mut self, address: IpAddr) {
-        self.context = self.context.with_first_address(address);
+    /// The endpoint has these addresses from now on.
+    pub fn use_addresses(&mut self, addresses: &[IpAddr]) {
+        self.context = self.context.with_addresses(addresses);
     }
 
     /// Accepts associations on an SCTP port from now on.

@@ -63,6 +63,11 @@ impl Association {
         self.paths.of(path).remote
     }
 
+    /// Returns the path that control chunks leave by.
+    pub fn usual_path(&self) -> PathId {
+        self.paths.repairs()
+    }
+
     /// Returns whether the peer has answered on a path; that of the first for a path that is no more.
     #[inline]
     pub fn is_confirmed(&self, path: PathId) -> bool {
@@ -128,22 +133,27 @@ impl Association {
         let port = first.remote.port();
         let addresses = self.peer.addresses.as_slice().iter().copied();
         let usable = addresses.filter(|&address| multihoming.reaches(address) && !self.paths.lead_to(address));
-        let paths: Vec<_> = (1..).zip(usable.take(multihoming.paths_max.saturating_sub(1))).collect();
-        let paths = paths.into_iter().map(|(number, address)| {
-            let remote = SocketAddr::new(written_as(first.remote.ip(), address), port);
-            let mechanisms = Arc::new(*first.sending.mechanisms());
-            let (config, window) = (self.context.config(), initial_window_bytes(remote));
-            let mut sending = SendPath::new(now, PathId(number), config, mechanisms, window);
-            let agreed = self.peer.agreed;
-            let (decodes, marks) = (agreed.contains(Extensions::REPAIR), agreed.contains(Extensions::ECN));
-            self.sender.agree_on(&mut sending, decodes, marks);
-            Path::unconfirmed(now, remote, sending)
-        });
-        let paths: Vec<_> = paths.collect();
+        let numbered = (1..).map(PathId).zip(usable.take(multihoming.paths_max.saturating_sub(1)));
+        let paths: Vec<_> = numbered
+            .map(|(id, address)| {
+                let remote = SocketAddr::new(written_as(first.remote.ip(), address), port);
+                Path::unconfirmed(now, remote, self.fresh_sending(now, id, remote))
+            })
+            .collect();
         // A single path is supervised if it can lead over another network of this side.
         if !paths.is_empty() || multihoming.addresses.len() > 1 {
             self.paths.open(paths, multihoming);
         }
+    }
+
+    /// The sender's state of a new path.
+    pub(super) fn fresh_sending(&self, now: Instant, id: PathId, remote: SocketAddr) -> SendPath {
+        let mechanisms = Arc::new(*self.paths.first().sending.mechanisms());
+        let mut sending = SendPath::new(now, id, self.context.config(), mechanisms, initial_window_bytes(remote));
+        let agreed = self.peer.agreed;
+        let (decodes, marks) = (agreed.contains(Extensions::REPAIR), agreed.contains(Extensions::ECN));
+        self.sender.agree_on(&mut sending, decodes, marks);
+        sending
     }
 
     /// Returns whether a heartbeat may leave on this path now.
@@ -314,7 +324,7 @@ pub fn transport_address(source: SocketAddr, address: IpAddr) -> SocketAddr {
 }
 
 /// Writes an IPv4 address as an IPv6 one if `other` is written so.
-fn written_as(other: IpAddr, address: IpAddr) -> IpAddr {
+pub(super) fn written_as(other: IpAddr, address: IpAddr) -> IpAddr {
     match (other, address) {
         (IpAddr::V6(other), IpAddr::V4(address)) if other.to_ipv4_mapped().is_some() => address.to_ipv6_mapped().into(),
         _ => address,

@@ -234,6 +234,7 @@ impl Association {
         path.sending.shorten_timeout(now);
         path.confirm(events);
         paths.answered(now, id, events);
+        self.close_left(now);
     }
 
     /// The peer may have left the address of this path: one packet is due at once that holds the earliest data in flight on it again, with at

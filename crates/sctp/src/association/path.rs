@@ -47,6 +47,8 @@ pub(crate) enum Standing {
     Active,
     /// It has not answered for too long.
     Inactive,
+    /// The peer has left the address: nothing is sent to it.
+    Closed,
 }
 
 /// The consequence of a timeout or a missed heartbeat.
@@ -107,10 +109,21 @@ impl Path {
         self.standing
     }
 
+    /// A path to an address that the peer has left. `sending` has nothing in flight.
+    pub(crate) fn closed(now: Instant, remote: SocketAddr, sending: SendPath) -> Self {
+        Self { standing: Standing::Closed, ..Self::new(now, remote, sending) }
+    }
+
+    /// Whether the peer has left the address.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.standing == Standing::Closed
+    }
+
     /// Whether the address is known to be the peer's (RFC 9260 §5.4).
     #[inline]
     pub(crate) fn is_confirmed(&self) -> bool {
-        self.standing != Standing::Unconfirmed
+        matches!(self.standing, Standing::Active | Standing::Inactive)
     }
 
     /// Consecutive timeouts and missed heartbeats.
@@ -199,9 +212,9 @@ impl Path {
         }
     }
 
-    /// A heartbeat was answered. Reports it if the address was not confirmed.
+    /// The peer has shown that it receives there. Reports it if the address was not confirmed.
     pub(crate) fn confirm(&mut self, events: &mut Events) {
-        if self.standing == Standing::Unconfirmed {
+        if !self.is_confirmed() {
             self.standing = Standing::Active;
             events.push(Event::PathConfirmed { path: self.sending.id(), remote: self.remote });
         }
@@ -267,6 +280,7 @@ impl Path {
 
     /// Starts or stops the heartbeats.
     pub(crate) fn set_heartbeat(&mut self, now: Instant, pause: Option<Duration>) {
+        let pause = pause.filter(|_| !self.is_closed());
         self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
     }
 

@@ -9,7 +9,7 @@ use super::path::{Path, PathVerdict, Standing};
 use super::sharing::Sharing;
 use crate::config::Config;
 use crate::event::{Event, Events};
-use crate::path_id::{ByPath, PathId};
+use crate::path_id::{ByPath, PATHS_MAX, PathId, PathSet};
 use crate::send::{Duties, SendPath, SendPaths};
 use crate::wire::COMMON_HEADER_BYTES;
 
@@ -50,6 +50,8 @@ pub(super) struct Others {
     pub(super) probe_at: Instant,
     /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
     pub(super) silent_until: ByPath<OptionalInstant>,
+    /// Paths to addresses that the peer no longer names, until another path is confirmed.
+    pub(super) left: PathSet,
     /// How often in a row another path has taken over because of that, and nothing was acknowledged since.
     pub(super) moves_in_vain: u32,
 }
@@ -75,6 +77,8 @@ pub enum PathState {
     Inactive,
     /// Nothing shows that the address is the peer's. Only heartbeats are sent to it (RFC 9260 §5.4).
     Unconfirmed,
+    /// The peer has left the address ([`Association::name_addresses`](crate::Association::name_addresses)). Nothing is sent to it.
+    Closed,
 }
 
 /// The contents of a packet on one of several paths, besides a heartbeat.
@@ -112,8 +116,29 @@ impl Paths {
             received_before,
             probe_at,
             silent_until,
+            left: PathSet::default(),
             moves_in_vain: 0,
         }));
+        self.assign();
+    }
+
+    /// The number for a further path: that of a closed one only if there is no other.
+    pub(super) fn vacant(&self, paths_max: usize) -> Option<PathId> {
+        let open = self.iter().filter(|path| !path.is_closed()).count();
+        let fresh = self.ids().count();
+        let fresh = u8::try_from(fresh).ok().filter(|_| fresh < PATHS_MAX).map(PathId);
+        let closed = || self.iter().filter(|path| path.is_closed()).map(|path| path.sending.id()).last();
+        fresh.or_else(closed).filter(|_| open < paths_max)
+    }
+
+    /// Puts a path in its place.
+    pub(super) fn put(&mut self, path: Path) {
+        let id = path.sending.id();
+        if usize::from(id.0) < self.ids().count() {
+            *self.of_mut(id) = path;
+        } else if let Some(others) = &mut self.others {
+            others.paths.push(path);
+        }
         self.assign();
     }
 
@@ -208,12 +233,13 @@ impl Paths {
         };
         // A socket for both families writes IPv4 addresses as IPv6 ones.
         let source = source.ip().to_canonical();
-        self.iter().find(|path| path.remote.ip().to_canonical() == source).map(|path| path.sending.id())
+        let leads_there = |path: &&Path| path.remote.ip().to_canonical() == source && !path.is_closed();
+        self.iter().find(leads_there).map(|path| path.sending.id())
     }
 
     /// Returns whether one of the paths has this destination, in whichever form it is written.
     pub(super) fn lead_to(&self, address: IpAddr) -> bool {
-        self.iter().any(|path| path.remote.ip().to_canonical() == address.to_canonical())
+        self.iter().any(|path| path.remote.ip().to_canonical() == address.to_canonical() && !path.is_closed())
     }
 
     #[inline]
@@ -236,6 +262,26 @@ impl Paths {
         self.others.as_ref().is_some_and(|others| others.data == id)
     }
 
+    /// A path was closed: nothing that is to leave goes there.
+    pub(super) fn leave(&mut self, id: PathId) {
+        let (data, repairs) = (Self::primary(self).sending.id(), self.repairs());
+        let Some(others) = &mut self.others else { return };
+        if others.primary == id {
+            (others.primary, others.sharing.is_primary_chosen) = (data, false);
+        }
+        if others.sharing.preferred == id {
+            others.sharing.preferred = data;
+        }
+        for place in [&mut others.heard_data, &mut others.came_by] {
+            if *place == id {
+                *place = repairs;
+            }
+        }
+        *others.silent_until.of_mut(id) = OptionalInstant::NONE;
+        others.sharing.forget(id);
+        self.assign();
+    }
+
     /// The numbers of all paths.
     #[inline]
     pub(super) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
@@ -249,6 +295,7 @@ impl Paths {
         match path.standing() {
             Standing::Unconfirmed => PathState::Unconfirmed,
             Standing::Inactive => PathState::Inactive,
+            Standing::Closed => PathState::Closed,
             Standing::Active if suspected_above.is_some_and(|errors| path.errors() > errors) => {
                 PathState::PotentiallyFailed
             }
@@ -300,7 +347,7 @@ impl Paths {
         let primary = if sharing.is_primary_chosen { primary } else { self.preferred(primary, sharing.preferred) };
         let usable = || {
             let states = self.iter().map(|path| (self.state_of(path), path));
-            states.filter(|&(state, _)| state != PathState::Unconfirmed)
+            states.filter(|&(_, path)| path.is_confirmed())
         };
         let data = usable().min_by_key(|&(state, path)| {
             let errors = if state == PathState::Active { 0 } else { path.errors() };

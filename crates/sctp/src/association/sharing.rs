@@ -80,6 +80,11 @@ impl Sharing {
         at.is_some_and(|at| self.copied_tsns.remove(at).is_some())
     }
 
+    /// Nothing more leaves by this path.
+    pub(super) fn forget(&mut self, id: PathId) {
+        self.copy.take_if(|(path, _)| *path == id);
+    }
+
     /// Something was acknowledged.
     pub(super) fn answered(&mut self) {
         self.is_odd = false;

@@ -292,6 +292,7 @@ impl SecureAssociation {
         self.channel.end_aside();
         self.moves = Some(Box::new(Moves::new(self.channel.ids().local)));
         self.is_adopted = true;
+        self.channel.release_list(now);
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
     }
 
@@ -380,6 +381,7 @@ impl SecureAssociation {
         let of_server = self.core.as_ref().filter(|core| core.destination(path) == from.remote).map(|_| path);
         let late = self.channel.take_late(&chunks, of_server).inspect_err(|_| self.note_failure(now))?;
         chunks.advance(late);
+        self.follow_names(now);
         if chunks.is_empty() && self.channel.side() == Side::Client && !self.is_confirmed {
             // A challenge alone shows as well that the server has this side's last handshake bytes.
             chunks = Bytes::from_static(&[COOKIE_ACK, 0, 0, 4]);
@@ -397,6 +399,7 @@ impl SecureAssociation {
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;
             if self.is_confirmed {
                 self.channel.forget_handshake();
+                self.channel.release_list(now);
                 self.look_for_several_paths();
             }
         }
@@ -407,7 +410,7 @@ impl SecureAssociation {
     }
 
     /// Packets of either side may take several paths.
-    fn look_for_several_paths(&mut self) {
+    pub(super) fn look_for_several_paths(&mut self) {
         let are_several = self.core.as_ref().is_some_and(|core| core.paths().nth(1).is_some());
         if are_several || self.context.addresses().len() > 1 {
             self.channel.expect_several_paths();

@@ -72,7 +72,7 @@ impl SecureAssociation {
                 self.linger(now);
             }
             let start = buffer.len();
-            let late_path = self.channel.late_path().unwrap_or(PathId::PRIMARY);
+            let late_path = self.channel.late_path().unwrap_or_else(|| self.usual_path());
             match &transmit {
                 Some(transmit) => {
                     let path = self.path_to(transmit.destination);

@@ -1,5 +1,5 @@
 //! Handshake bytes after the handshake: session tickets (RFC 8446 §4.6.1). They are sent in separate chunks in front of
-//! SCTP's, until the client has acknowledged them. So are the challenge of a client's new address and its answer.
+//! SCTP's, until the client has acknowledged them. So are the challenge of a client's new address and its answer, and lists of addresses.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -27,6 +27,7 @@ use festina_units::{Duration, Instant};
 use rustls::Side;
 
 use super::Channel;
+use super::naming::{LIST, RECEIVED};
 use crate::error::DatagramDropped;
 use crate::tls::Space;
 
@@ -64,17 +65,24 @@ pub(super) struct Late {
 impl Channel {
     /// Returns whether a chunk is to be sent.
     pub(crate) fn has_late(&self, now: Instant) -> bool {
-        self.is_complete() && (self.late.acknowledges || !self.late.challenges.is_empty() || self.has_tickets(now))
+        let has_lists = || self.further.as_ref().is_some_and(|further| further.lists.has_any(now));
+        let is_due = self.late.acknowledges || !self.late.challenges.is_empty();
+        self.is_complete() && (is_due || self.has_tickets(now) || has_lists())
     }
 
     fn has_tickets(&self, now: Instant) -> bool {
         let left = self.tls.outgoing(Space::Traffic).len() > self.late.sent.max(self.late.acknowledged);
-        let may_repeat = self.late.attempts < ATTEMPTS_MAX && self.late_deadline().is_some_and(|at| now >= at);
+        let may_repeat = self.late.attempts < ATTEMPTS_MAX && self.tickets_deadline().is_some_and(|at| now >= at);
         self.side() == Side::Server && (left || may_repeat)
     }
 
-    /// Returns when tickets are sent again.
+    /// Returns when such chunks are sent again.
     pub(crate) fn late_deadline(&self) -> Option<Instant> {
+        let lists = self.further.as_ref().and_then(|further| further.lists.deadline());
+        lists.map_or_else(|| self.tickets_deadline(), |at| Instant::earliest([Some(at), self.tickets_deadline()]))
+    }
+
+    fn tickets_deadline(&self) -> Option<Instant> {
         let is_acknowledged = self.late.acknowledged >= self.tls.outgoing(Space::Traffic).len();
         self.late.repeat_at.filter(|_| !is_acknowledged && self.late.attempts < ATTEMPTS_MAX && self.error.is_none())
     }
@@ -107,6 +115,9 @@ impl Channel {
             let [high, low] = self.tls.received(Space::Traffic).to_be_bytes();
             chunks.extend_from_slice(&[ACKNOWLEDGEMENT, 0, 0, 6, high, low, 0, 0]);
         }
+        if let Some(further) = &mut self.further {
+            further.lists.write(now, chunks, room);
+        }
         if !self.has_tickets(now) {
             return;
         }
@@ -119,7 +130,7 @@ impl Channel {
         let (Ok(offset), Ok(wire_length)) = (u16::try_from(from), u16::try_from(FRAGMENT_HEADER_BYTES + length)) else {
             return;
         };
-        if padded + CHALLENGE_BYTES + 8 > room {
+        if padded + chunks.len().max(CHALLENGE_BYTES + 8) > room {
             return;
         }
         chunks.extend_from_slice(&[FRAGMENT, 0]);
@@ -149,7 +160,7 @@ impl Channel {
     /// A chunk is malformed.
     pub(crate) fn take_late(&mut self, chunks: &[u8], from: Option<PathId>) -> Result<usize, DatagramDropped> {
         let mut at = 0;
-        while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER), _, high, low]) =
+        while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER | LIST | RECEIVED), _, high, low]) =
             chunks.get(at..).and_then(<[u8]>::first_chunk)
         {
             let length = usize::from(u16::from_be_bytes([high, low]));
@@ -175,6 +186,9 @@ impl Channel {
                 (ACKNOWLEDGEMENT, Side::Server) => {
                     let number = usize::from(number).min(self.tls.outgoing(Space::Traffic).len());
                     self.late.acknowledged = self.late.acknowledged.max(number);
+                }
+                (LIST | RECEIVED, _) => {
+                    self.further.get_or_insert_default().lists.take(kind, number, bytes)?;
                 }
                 // Clients send no tickets. Answers are taken by their path.
                 _ => {}

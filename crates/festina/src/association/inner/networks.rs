@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use festina_endpoint::Channel;
+use festina_sctp as sctp;
 
 use super::Inner;
 use crate::endpoint::refusals::Refusal;
@@ -18,6 +19,30 @@ impl Inner {
             let sources = &state.sources;
             state.core.rebind(now, |remote| sources.may_be(new, remote).then_some(new != old));
         });
+    }
+
+    /// The endpoint's addresses have changed, and `gone` is none any more.
+    pub(crate) fn readdressed(
+        self: &Arc<Self>,
+        contexts: (&Arc<sctp::Context>, &Arc<sctp::Context>),
+        gone: Option<IpAddr>,
+    ) {
+        self.change(|state, now| {
+            let moved = gone.map(|gone| state.sources.forget(gone)).unwrap_or_default();
+            state.core.use_addresses(now, contexts);
+            if !moved.is_empty() {
+                state.core.rebind(now, |remote| moved.contains(&remote).then_some(true));
+            }
+        });
+    }
+
+    /// The endpoint's addresses may have changed during the handshake.
+    pub(crate) fn catch_up(self: &Arc<Self>) {
+        if let Some(after) = self.shared.readdressed()
+            && lock(&self.state).core.own_addresses() != after.addresses()
+        {
+            self.readdressed((&after, &after), None);
+        }
     }
 
     /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.

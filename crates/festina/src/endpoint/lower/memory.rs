@@ -103,6 +103,10 @@ impl LowerLayer for MemorySocket {
         Ok(())
     }
 
+    fn sibling(&self, _runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Box<dyn LowerLayer>> {
+        Ok(Box::new(self.network.bind(address)?))
+    }
+
     fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
         Ok(remote)
     }

@@ -61,8 +61,12 @@ impl fmt::Debug for Several {
 impl Several {
     /// Joins lower layers. The address of the first is [`Endpoint::local_addr`](crate::Endpoint::local_addr).
     pub fn new(first: impl LowerLayer, others: Vec<Box<dyn LowerLayer>>) -> Self {
-        let others = others.into_iter().map(Layer::new).collect();
-        Self { first: Layer::new(Box::new(first)), others, turn: AtomicUsize::new(0) }
+        Self { others: others.into_iter().map(Layer::new).collect(), ..Self::of(Box::new(first)) }
+    }
+
+    /// The only one so far.
+    pub(crate) fn of(first: Box<dyn LowerLayer>) -> Self {
+        Self { first: Layer::new(first), others: Vec::new(), turn: AtomicUsize::new(0) }
     }
 
     fn layers(&self) -> impl Iterator<Item = &Layer> + Clone {
@@ -110,6 +114,31 @@ impl LowerLayer for Several {
         }
         self.first.lower.rebind(runtime, address)?;
         self.first.has_begun = AtomicBool::new(false);
+        Ok(())
+    }
+
+    fn add(&mut self, runtime: &dyn Runtime, mut address: SocketAddr) -> io::Result<()> {
+        if self.all().any(|layer| layer.local_addr().ip() == address.ip()) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        if address.port() == 0 {
+            address.set_port(self.local_addr().port());
+        }
+        self.others.push(Layer::new(self.first.lower.sibling(runtime, address)?));
+        Ok(())
+    }
+
+    fn remove(&mut self, address: IpAddr) -> io::Result<()> {
+        let is_it = |layer: &Layer| layer.lower.local_addr().ip() == address;
+        if self.others.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the endpoint has no other address"));
+        }
+        if is_it(&self.first) {
+            self.first = self.others.remove(0);
+            return Ok(());
+        }
+        let at = self.others.iter().position(is_it).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        self.others.remove(at);
         Ok(())
     }
 

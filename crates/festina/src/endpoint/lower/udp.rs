@@ -116,6 +116,15 @@ impl UdpLayer {
             _ => 0,
         }
     }
+
+    /// Opens one of the same kind.
+    fn another(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Self> {
+        match self.kind {
+            Kind::Udp => Self::bind_udp(runtime, address),
+            #[cfg(unix)]
+            Kind::Raw => Self::bind_raw(runtime, address.ip()),
+        }
+    }
 }
 
 impl LowerLayer for UdpLayer {
@@ -124,12 +133,12 @@ impl LowerLayer for UdpLayer {
     }
 
     fn rebind(&mut self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
-        *self = match self.kind {
-            Kind::Udp => Self::bind_udp(runtime, address)?,
-            #[cfg(unix)]
-            Kind::Raw => Self::bind_raw(runtime, address.ip())?,
-        };
+        *self = self.another(runtime, address)?;
         Ok(())
+    }
+
+    fn sibling(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Box<dyn LowerLayer>> {
+        Ok(Box::new(self.another(runtime, address)?))
     }
 
     /// IPv4 in its IPv6 form on an IPv6 socket, no UDP port on a raw one.

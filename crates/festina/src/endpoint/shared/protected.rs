@@ -122,16 +122,16 @@ impl Shared {
         self.secure.as_ref().is_some_and(|secure| secure.is_withdrawn.swap(false, Ordering::AcqRel))
     }
 
-    /// The first of several addresses was replaced: clients that come now are to learn the new one.
-    pub(in crate::endpoint) fn note_rebound(&self, address: IpAddr) {
+    /// The addresses have changed: clients that come now are to learn the new ones.
+    pub(in crate::endpoint) fn note_readdressed(&self, context: &Arc<festina_sctp::Context>) {
         if let Some(secure) = &self.secure {
-            *lock(&secure.rebound) = Some(address);
+            *lock(&secure.readdressed) = Some(Arc::clone(context));
         }
     }
 
-    /// The first address, if it was replaced since the last call.
-    pub(in crate::endpoint) fn take_rebound(&self) -> Option<IpAddr> {
-        lock(&self.secure.as_ref()?.rebound).take()
+    /// The settings with the present addresses, if these have changed since the last call.
+    pub(in crate::endpoint) fn take_readdressed(&self) -> Option<Arc<festina_sctp::Context>> {
+        lock(&self.secure.as_ref()?.readdressed).take()
     }
 
     /// The handshakes whose requests were decided on since the last call.
@@ -160,6 +160,7 @@ impl Shared {
             Ok(()) => {
                 let association = Association::new(inner);
                 association.inner().start(None);
+                association.inner().catch_up();
                 queue.associations.push(association);
             }
             Err(_) => inner.abort(b"there is no room for another association"),
