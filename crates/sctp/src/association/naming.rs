@@ -66,7 +66,9 @@ impl Association {
         let is_named =
             |book: &AddressBook, address: IpAddr| book.contains(address) || address == source && book.names_source();
         let paths_max = multihoming.paths_max;
-        let fresh: Vec<_> = book.as_slice().iter().copied().filter(|&own| multihoming.reaches(own)).collect();
+        // The first path may have been closed, and its address be back.
+        let all = book.as_slice().iter().copied().chain(Some(source).filter(|_| book.names_source()));
+        let fresh: Vec<_> = all.filter(|&address| multihoming.reaches(address)).collect();
         if !self.paths.are_several() {
             self.paths.open(Vec::new(), multihoming);
         }

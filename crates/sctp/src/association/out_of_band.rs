@@ -220,8 +220,10 @@ impl Association {
 
     /// Sends the packets of this path to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
     /// round trip, window and loss are unknown. Chunks in flight stay so, and are repaired by timers that are no longer than a fresh timeout. Reported as [`Event::PeerMoved`].
+    /// Without effect if another path leads to that IP address.
     pub fn move_to(&mut self, now: Instant, path: PathId, remote: SocketAddr, round_trip: Duration) {
-        if self.is_closed() || !self.peer.out_of_band {
+        let is_of_another = self.path_to(remote.ip()).is_some_and(|other| other != path);
+        if self.is_closed() || !self.peer.out_of_band || is_of_another {
             return;
         }
         let Self { context, sender, paths, events, .. } = self;

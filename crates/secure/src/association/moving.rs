@@ -273,6 +273,11 @@ impl Moves {
         contest.add(candidate, is_newest) && is_newest
     }
 
+    /// No candidate counts any more.
+    pub(super) fn end(&mut self) {
+        self.contest = None;
+    }
+
     /// The client has returned nonces. Returns the path that is used from now on, if it is another one.
     pub(super) fn answered(&mut self, now: Instant, from: Path, nonces: &[u64]) -> Option<Move> {
         let contest = self.contest.as_mut()?;

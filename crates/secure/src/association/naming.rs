@@ -31,6 +31,10 @@ impl SecureAssociation {
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted) else { return };
         if let Some(list) = self.channel.take_list() {
             core.name_addresses(now, &list);
+            // Candidates may be addresses of paths of their own now.
+            if let Some(moves) = &mut self.moves {
+                moves.end();
+            }
             self.look_for_several_paths();
         }
     }

@@ -1,5 +1,7 @@
 //! A client and a server with two addresses each, and two networks between them.
 
+mod naming;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
