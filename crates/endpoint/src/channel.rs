@@ -187,7 +187,9 @@ kinds! {
 impl Core {
     /// By what the endpoint finds the association now.
     pub fn key(&self) -> Key {
-        Key { remote: self.remote(), ports: self.ports(), name: self.name(), reset_token: self.reset_token() }
+        let (reset_token, moved_id) =
+            (self.reset_token(), self.secure().and_then(|secure| secure.channel().moved_id()));
+        Key { remote: self.remote(), ports: self.ports(), name: self.name(), reset_token, moved_id }
     }
 
     /// Limits datagrams to this size.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use festina_sctp::wire::{CommonHeader, Packet, chunk_type};
 use festina_sctp::{Admission, Context, Ports, named_addresses, transport_address};
-use festina_secure::further_ids;
 use festina_secure::parameters::ResetToken;
 use festina_secure::reset::token_of;
 use festina_secure::wire::{ConnectionId, Header, destination_id_of_any_version, read_header};
+use festina_secure::{further_ids, next_id, previous_id};
 
 use crate::protocols::Protocols;
 
@@ -25,6 +25,8 @@ pub struct Key {
     pub name: Name,
     /// The end of datagrams by which its server resets it.
     pub reset_token: Option<ResetToken>,
+    /// The connection ID that has taken the place of its name since it or its peer has moved.
+    pub moved_id: Option<ConnectionId>,
 }
 
 /// The random name of an association, drawn by this side: its peer's packets carry it.
@@ -82,8 +84,10 @@ pub struct Demux<A> {
     name_by_token: HashMap<ResetToken, Name>,
     /// Names by the connection IDs for further addresses of this endpoint.
     name_by_further: HashMap<Name, Name, BuildHasherDefault<NameHasher>>,
-    /// The settings of an endpoint with several addresses.
-    further: Option<Arc<Context>>,
+    /// Names by the connection IDs that have taken their place. Those before and after such an ID, and the one after a name, follow from it.
+    name_by_moved: HashMap<Name, Name, BuildHasherDefault<NameHasher>>,
+    /// The settings of the endpoint.
+    context: Arc<Context>,
     /// Associations in `by_name` that are over.
     lingering: usize,
     /// Associations that peers set up, by the network that they came from. No longer than `by_name`.
@@ -126,7 +130,8 @@ impl<A: Clone> Demux<A> {
         let admission = context.config().admission.clone();
         Self {
             name_by_further: HashMap::default(),
-            further: (context.addresses().len() > 1).then(|| Arc::clone(context)),
+            name_by_moved: HashMap::default(),
+            context: Arc::clone(context),
             by_name: HashMap::default(),
             name_by_path: BTreeMap::new(),
             name_by_origin: HashMap::new(),
@@ -168,15 +173,25 @@ impl<A: Clone> Demux<A> {
     /// The association that has this connection ID, which this side drew at random.
     fn find_by_own_id(&self, id: ConnectionId) -> Option<&A> {
         let name = Name::Id(id);
-        let further = || self.by_name.get(self.name_by_further.get(&name)?);
-        self.by_name.get(&name).or_else(further).map(|entry| &entry.association)
+        let other = || self.by_name.get(self.name_by_further.get(&name).or_else(|| self.name_by_moved.get(&name))?);
+        self.by_name.get(&name).or_else(other).map(|entry| &entry.association)
+    }
+
+    /// The association that has this connection ID, or to which it was given for the next move, or that has had it before the last one.
+    fn find_by_own_id_at_move(&self, id: ConnectionId) -> Option<&A> {
+        let spare = || self.find_by_own_id(previous_id(&self.context, id));
+        let former = || {
+            let name = self.name_by_moved.get(&Name::Id(next_id(&self.context, id)))?;
+            self.by_name.get(name).map(|entry| &entry.association)
+        };
+        self.find_by_own_id(id).or_else(spare).or_else(former)
     }
 
     /// The connection IDs of an association for further addresses of this endpoint.
     fn further_names(&self, name: Name) -> Vec<Name> {
-        match (&self.further, name) {
-            (Some(context), Name::Id(id)) => further_ids(context, id).map(Name::Id).collect(),
-            _ => Vec::new(),
+        match name {
+            Name::Id(id) => further_ids(&self.context, id).map(Name::Id).collect(),
+            Name::Tag(_) => Vec::new(),
         }
     }
 
@@ -218,7 +233,7 @@ impl<A: Clone> Demux<A> {
     pub fn find_protected(&self, from: SocketAddr, packet: &[u8]) -> Option<&A> {
         match read_header(packet) {
             Ok(Header::Long(header)) => self.find_by_id(header.destination, from),
-            Ok(Header::Short(id)) => self.find_by_own_id(id).or_else(|| self.find_by_reset(packet)),
+            Ok(Header::Short(id)) => self.find_by_own_id_at_move(id).or_else(|| self.find_by_reset(packet)),
             Err(_) => self.find_by_own_id(destination_id_of_any_version(packet)?),
         }
     }
@@ -282,13 +297,18 @@ impl<A: Clone> Demux<A> {
         Ok(())
     }
 
-    /// Follows an association whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4), or whose peer came
+    /// Follows an association that has another connection ID, whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4), or whose peer came
     /// to another UDP port (RFC 6951 §5.4) or, if it is encrypted, another address. A path that another association has by now stays that one's; packets are found
     /// by their tag all the same.
     pub fn rekey(&mut self, old: Key, new: Key) {
         if let Some(entry) = self.by_name.remove(&old.name) {
             let (is_over, is_accepted) = (entry.side == Side::Over, entry.side == Side::Peer);
             self.by_name.insert(new.name, entry);
+            self.remove_moved(old);
+            if let Some(id) = new.moved_id {
+                // Another association has the same one with a probability of 2^-64.
+                self.name_by_moved.entry(Name::Id(id)).or_insert(new.name);
+            }
             if is_accepted && network(old.remote.ip()) != network(new.remote.ip()) {
                 self.forget_accepted(old.remote.ip());
                 *self.accepted.entry(network(new.remote.ip())).or_default() += 1;
@@ -298,6 +318,14 @@ impl<A: Clone> Demux<A> {
                 self.name_by_path.entry(new.path()).or_insert(new.name);
                 self.name_by_token.extend(new.reset_token.map(|token| (token, new.name)));
             }
+        }
+    }
+
+    fn remove_moved(&mut self, key: Key) {
+        if let Some(id) = key.moved_id.map(Name::Id)
+            && self.name_by_moved.get(&id) == Some(&key.name)
+        {
+            self.name_by_moved.remove(&id);
         }
     }
 
@@ -327,6 +355,7 @@ impl<A: Clone> Demux<A> {
         for further in self.further_names(key.name) {
             self.name_by_further.remove(&further);
         }
+        self.remove_moved(key);
         self.remove_path(key);
         if let Some(origin) = origin
             && self.name_by_origin.get(&origin) == Some(&key.name)

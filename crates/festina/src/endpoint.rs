@@ -383,7 +383,7 @@ mod tests {
         let mut unsent = outbox::Outbox::default();
         unsent.buffer().extend_from_slice(b"packet");
         let (destination, ecn) = (shared.socket.local_addr(), EcnCodepoint::NotCapable);
-        unsent.push(&Transmit::new(destination, 6, ecn), None, 1);
+        unsent.push(&Transmit::new(destination, 6, ecn), (None, socket::ANY_BINDING), 1);
         shared.tray.open().keep(&mut unsent);
         assert!(!shared.is_abandoned());
         poll_fn(|context| shared.socket.poll_writable(context)).await.unwrap();

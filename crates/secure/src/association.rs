@@ -24,6 +24,7 @@ use crate::error::{HandshakeError, REFUSED};
 use crate::foreign::Foreign;
 use crate::parameters::{FURTHER_IDS_MAX, Parameters, ResetToken, TOKEN_BYTES_MAX};
 use crate::path::Path;
+use crate::reset::ResetKey;
 use crate::sessions::{Recall, Resumption};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
 use moving::Moves;
@@ -120,6 +121,8 @@ struct HalfOpen {
     answers: u32,
     hello: Option<(Hello, OutOfBandInit)>,
     is_admitted: bool,
+    /// Makes tokens of resets.
+    resets: Option<Arc<ResetKey>>,
 }
 
 /// Early messages: those to be sent on a client, those received on a server.
@@ -202,7 +205,7 @@ impl SecureAssociation {
         context: &Arc<Context>,
         channel: Channel,
         path: Path,
-        (nonce, proofs): (u64, &Arc<Proofs>),
+        (nonce, proofs, resets): (u64, &Arc<Proofs>, Option<Arc<ResetKey>>),
     ) -> Self {
         let half_open = HalfOpen {
             nonce,
@@ -212,6 +215,7 @@ impl SecureAssociation {
             answers: 0,
             hello: None,
             is_admitted: false,
+            resets,
         };
         let ports = Ports { local: 0, peer: 0 };
         Self::new(context, channel, (path, ports), None, Some(Box::new(half_open)))
@@ -248,6 +252,12 @@ impl SecureAssociation {
         self.channel.ids().local
     }
 
+    /// Returns the connection ID that takes the place of [`id`](Self::id) since the peer has moved or followed a move. The peer may also use the
+    /// [next](crate::next_id) one, and the one before for a while.
+    pub fn moved_id(&self) -> Option<ConnectionId> {
+        Some(self.channel.local_id()).filter(|id| *id != self.id())
+    }
+
     /// Returns, on a server, the connection ID in the client's hellos, which the client chose, and the address from which they come. A hello with this ID from another address
     /// does not belong here, also after the handshake: anyone on the path can copy the ID, and must not take the client's place with it.
     pub fn origin(&self) -> Option<(ConnectionId, SocketAddr)> {
@@ -256,7 +266,7 @@ impl SecureAssociation {
 
     /// Returns whether a datagram with this destination ID from this address is for this association.
     pub fn takes(&self, id: ConnectionId, from: SocketAddr) -> bool {
-        self.channel.is_own(id) || self.origin() == Some((id, from))
+        self.channel.use_of(id, Instant::ZERO, &self.context).is_some() || self.origin() == Some((id, from))
     }
 
     /// Returns whether a server's client has shown that it receives at its address: with a token, or by completing the handshake.
@@ -412,9 +422,16 @@ impl SecureAssociation {
     }
 
     /// Datagrams leave from another own address from now on on some paths: as [`Association::rebind`].
-    pub fn rebind(&mut self, now: Instant, is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
+    ///
+    /// If they do on the only path, and the peer has given a spare connection ID, packets to it have that one from now on. Those written before must not
+    /// leave from the new address: the IDs would link both.
+    pub fn rebind(&mut self, now: Instant, mut is_other_network: impl FnMut(IpAddr) -> Option<bool>) {
         (self.ends.local, self.ends.sent_from) = (None, None);
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted) else { return };
+        let is_known = self.channel.side() == rustls::Side::Server || self.is_confirmed;
+        if is_known && is_other_network(core.remote().ip()).is_some() && self.channel.begin_move() {
+            self.moves.iter_mut().for_each(|moves| moves.forget_copies());
+        }
         core.rebind(now, is_other_network);
     }
 

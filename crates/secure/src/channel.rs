@@ -4,6 +4,7 @@ mod input;
 mod late;
 mod naming;
 mod output;
+mod spares;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +18,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig, Side};
 
 use crate::error::HandshakeError;
-use crate::parameters::{Parameters, ResetToken};
+use crate::parameters::{Parameters, ResetToken, Spare};
 use crate::path::Path;
 use crate::record::{LongKeys, Traffic, initial_keys};
 use crate::sessions::Recall;
@@ -28,6 +29,8 @@ pub(crate) use input::Input;
 use late::Late;
 pub(crate) use late::{CHALLENGE_BYTES, answers};
 pub(crate) use output::{retry_salt, seal_retry};
+use spares::Chain;
+pub(crate) use spares::{SPARE_BYTES_MAX, Use};
 
 /// An answer to an address that is not proved is at most this many times as long as the bytes that it answers (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_MAX: usize = 3;
@@ -78,11 +81,14 @@ struct Opening {
     is_changed: bool,
     /// On a server, the first packet with early keys that came before TLS has read the hello.
     early_packet: Option<(LongHeader, Vec<u8>)>,
+    /// A client's spare connection ID, until the server has it.
+    spare: Option<ConnectionId>,
 }
 
 impl fmt::Debug for Opening {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, retries, early_frames, early_received, early_delivered, is_changed, early_packet } = self;
+        let Self { token, retries, early_frames, early_received, early_delivered, is_changed, early_packet, spare } =
+            self;
         formatter
             .debug_struct("Opening")
             .field("token", &Preview(token))
@@ -92,6 +98,7 @@ impl fmt::Debug for Opening {
             .field("early_delivered", early_delivered)
             .field("is_changed", is_changed)
             .field("early_packet", &early_packet.as_ref().map(|(header, bytes)| (header, Preview(bytes))))
+            .field("spare", spare)
             .finish()
     }
 }
@@ -123,6 +130,10 @@ pub(crate) struct Channel {
     tls: Tls,
     ids: Ids,
     further: Option<Box<Further>>,
+    /// The connection ID that takes the place of the peer's at the next move, if it has given one.
+    spare: Option<Spare>,
+    /// Once a side has moved.
+    chain: Option<Box<Chain>>,
     keys: KeyRing,
     budget: Budget,
     /// The path of the latest datagram, with a budget of its own, if it came from elsewhere during a server's handshake. It is answered there: the client
@@ -176,6 +187,8 @@ impl Channel {
             tls,
             ids,
             further: None,
+            spare: None,
+            chain: None,
             keys: KeyRing { initial, ..KeyRing::default() },
             budget: Budget::default(),
             aside: None,
@@ -250,6 +263,11 @@ impl Channel {
         }
     }
 
+    /// Sends a client's spare connection ID with its last handshake bytes.
+    pub(crate) fn send_first_spare(&mut self, spare: ConnectionId) {
+        self.opening.spare = Some(spare);
+    }
+
     /// Sends this frame with a client's last handshake bytes.
     pub(crate) fn send_addresses(&mut self, frame: Vec<u8>) {
         self.further.get_or_insert_default().addresses = frame;
@@ -261,15 +279,10 @@ impl Channel {
         Some(core::mem::take(&mut further.addresses)).filter(|init| !init.is_empty())
     }
 
-    /// Returns whether packets with this connection ID are for this side.
-    pub(crate) fn is_own(&self, id: ConnectionId) -> bool {
-        id == self.ids.local || self.further.as_ref().is_some_and(|further| further.own.contains(&id))
-    }
-
-    /// The connection ID in packets on this path.
-    fn id_on(&self, path: PathId) -> Option<ConnectionId> {
+    /// The connection ID of a datagram of this size on this path.
+    fn id_on(&mut self, path: PathId, bytes: usize) -> Option<ConnectionId> {
         let further = || self.further.as_ref()?.of_peer.get(path.index().checked_sub(1)?).copied();
-        further().or(self.ids.peer)
+        further().or_else(|| self.choose_id(bytes))
     }
 
     pub(crate) fn tls(&self) -> &Tls {

@@ -34,6 +34,7 @@ mod reassembly;
 mod record;
 pub mod reset;
 pub mod sessions;
+mod spare;
 mod tls;
 mod versions;
 pub mod wire;
@@ -47,6 +48,7 @@ pub use foreign::Foreign;
 pub use listener::{Checked, HalfOpenLimits, Incoming, Listener};
 pub use path::Path;
 pub use record::{LongKeys, OpenError, SealError, initial_keys};
+pub use spare::{next_id, previous_id};
 pub use tls::ALPN_BYTES_MAX;
 pub use versions::{Versions, write_plain_sctp};
 

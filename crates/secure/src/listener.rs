@@ -12,10 +12,11 @@ use crate::address::Proofs;
 use crate::association::{SecureAssociation, datagram_bytes_max, further_ids, wanted_bytes_max};
 use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, retry_salt, seal_retry};
 use crate::error::{DatagramDropped, HandshakeError};
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, ResetToken, Spare};
 use crate::path::Path;
 use crate::record::{LongKeys, initial_keys};
 use crate::reset::{ResetKey, write_reset};
+use crate::spare::next_id;
 use crate::versions::write_versions;
 use crate::wire::{
     ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header,
@@ -53,7 +54,7 @@ pub struct Listener {
     proofs: Arc<Proofs>,
     limits: HalfOpenLimits,
     accepted: u64,
-    resets: Option<ResetKey>,
+    resets: Option<Arc<ResetKey>>,
     /// Resets written.
     reset: u64,
     /// The current second, and the hellos without a proof accepted in it.
@@ -134,7 +135,7 @@ impl Listener {
     /// their rate.
     #[must_use]
     pub fn with_resets(mut self, key: ResetKey) -> Self {
-        self.resets = Some(key);
+        self.resets = Some(Arc::new(key));
         self
     }
 
@@ -201,13 +202,23 @@ impl Listener {
     }
 
     fn reset(&mut self, path: Path, id: ConnectionId, bytes: usize, reply: &mut Vec<u8>) -> Checked {
-        if let Some(token) = self.resets.as_ref().and_then(|key| key.token(id, path.local)) {
+        if let Some(token) = self.token(id, path) {
             self.reset += 1;
             if write_reset(reply, bytes, self.proofs.reset_bytes(self.reset), token) {
                 return Checked::Reply;
             }
         }
         Checked::Ignored(DatagramDropped::Unexpected)
+    }
+
+    fn token(&self, id: ConnectionId, path: Path) -> Option<ResetToken> {
+        self.resets.as_ref()?.token(id, path.local)
+    }
+
+    /// The connection ID of a client's packets after the first move of either side.
+    fn spare(&self, local: ConnectionId, path: Path) -> Spare {
+        let id = next_id(&self.context, local);
+        Spare { id, reset_token: self.token(id, path) }
     }
 
     fn hellos_in_second(&mut self, now: Instant) -> u32 {
@@ -276,11 +287,12 @@ impl Listener {
         let nonce = u64::from_be_bytes(local.0);
         let parameters = Parameters {
             original_destination: Some(original),
-            reset_token: self.resets.as_ref().and_then(|key| key.token(local, from.local)),
+            reset_token: self.token(local, from),
             datagram_bytes_max: u16::try_from(wanted_bytes_max(&self.context)).ok(),
             initial_source: Some(local),
             init: self.context.init_chunk(nonce, Some(from.remote.ip())),
             further_ids: self.context.is_multihomed().then(|| further_ids(&self.context, local).collect()),
+            spare: (!self.context.is_multihomed()).then(|| self.spare(local, from)),
             ..Parameters::default()
         };
         let ids = Ids { local, peer: None, original };
@@ -289,7 +301,8 @@ impl Listener {
         else {
             return Incoming::Ignored(DatagramDropped::Failed);
         };
-        let mut association = SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs));
+        let mut association =
+            SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs, self.resets.clone()));
         if is_address_proved {
             association.prove_address();
         }

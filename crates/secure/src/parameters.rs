@@ -38,6 +38,40 @@ const PORTS: u16 = 0x3f02;
 const TOKEN: u16 = 0x3f03;
 /// Connection IDs for packets to further addresses of the server. A server that sends this parameter takes the addresses of clients.
 const FURTHER_IDS: u16 = 0x3f04;
+/// The connection ID that takes the place of the server's at a move, and its token of stateless resets, if there is one.
+const SPARE: u16 = 0x3f05;
+
+/// A connection ID that takes the place of the present one when one side moves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Spare {
+    /// The connection ID.
+    pub id: ConnectionId,
+    /// The token of stateless resets for it.
+    pub reset_token: Option<ResetToken>,
+}
+
+impl Spare {
+    /// Appends both.
+    pub(crate) fn write(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(&self.id.0);
+        buffer.extend(self.reset_token.into_iter().flatten());
+    }
+
+    /// Reads both; `None` if the bytes have another length.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let (id, token) = bytes.split_first_chunk()?;
+        let reset_token = (!token.is_empty()).then_some(token);
+        let reset_token = reset_token.map(ResetToken::try_from).transpose().ok()?;
+        Some(Self { id: ConnectionId(*id), reset_token })
+    }
+}
+
+/// Does not show the token of resets.
+impl fmt::Debug for Spare {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Spare").field("id", &self.id).finish_non_exhaustive()
+    }
+}
 
 /// The parameters of one side.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -58,17 +92,20 @@ pub struct Parameters {
     pub token: Vec<u8>,
     /// The connection IDs for packets to further addresses of the server; `None` if its associations have one path.
     pub further_ids: Option<Vec<ConnectionId>>,
+    /// The connection ID that takes the place of the server's at a move; `None` if its associations may have several paths.
+    pub spare: Option<Spare>,
 }
 
 /// Shows only the length of the token, which is often a secret, and not the token of resets.
 impl fmt::Debug for Parameters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { original_destination, reset_token: _, datagram_bytes_max, initial_source, .. } = self;
-        let Self { init, ports, token, further_ids, .. } = self;
+        let Self { init, ports, token, further_ids, spare, .. } = self;
         let mut fields = formatter.debug_struct("Parameters");
         fields.field("original_destination", original_destination).field("initial_source", initial_source);
         fields.field("datagram_bytes_max", datagram_bytes_max).field("init", &Preview(init)).field("ports", ports);
-        fields.field("token_bytes", &token.len()).field("further_ids", further_ids).finish_non_exhaustive()
+        fields.field("token_bytes", &token.len()).field("further_ids", further_ids);
+        fields.field("spare", spare).finish_non_exhaustive()
     }
 }
 
@@ -108,6 +145,11 @@ impl Parameters {
         }
         if let Some(ids) = &self.further_ids {
             put(&mut blob, FURTHER_IDS, &ids.iter().flat_map(|id| id.0).collect::<Vec<_>>());
+        }
+        if let Some(spare) = &self.spare {
+            let mut value = Vec::new();
+            spare.write(&mut value);
+            put(&mut blob, SPARE, &value);
         }
         blob
     }
@@ -159,6 +201,7 @@ impl Parameters {
             TOKEN if value.len() > TOKEN_BYTES_MAX => return Err(Malformed),
             TOKEN => self.token = value.to_vec(),
             FURTHER_IDS => self.further_ids = Some(read_ids(value).ok_or(Malformed)?),
+            SPARE => self.spare = Some(Spare::read(value).ok_or(Malformed)?),
             // Unknown parameters are passed over.
             _ => {}
         }
@@ -225,6 +268,7 @@ mod tests {
             ports: Some((5_001, 5_000)),
             token: vec![3; TOKEN_BYTES_MAX],
             further_ids: Some((5..5 + 7).map(|byte| ConnectionId([byte; 8])).collect()),
+            spare: Some(Spare { id: ConnectionId([13; 8]), reset_token: Some([14; 16]) }),
         };
         let mut blob = parameters.to_bytes();
         assert_eq!(Parameters::read(&blob), Ok(parameters.clone()));
@@ -236,6 +280,10 @@ mod tests {
         }
         for ids in [&[0x7f, 0x04, 7, 1, 2, 3, 4, 5, 6, 7][..], &[&[0x7f, 0x04, 0x40, 64][..], &[1; 64]].concat()] {
             assert_eq!(Parameters::read(ids), Err(Malformed), "a part of an ID, and eight of them");
+        }
+        for length in [0, 7, 9, 23, 25] {
+            let spare = [&[0x7f, 0x05, length][..], &[1; 25][..length.into()]].concat();
+            assert_eq!(Parameters::read(&spare), Err(Malformed), "an ID of {length} bytes");
         }
         let long = Parameters { token: vec![0; TOKEN_BYTES_MAX + 1], ..parameters };
         assert_eq!(Parameters::read(&long.to_bytes()), Err(Malformed));

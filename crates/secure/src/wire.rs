@@ -279,6 +279,8 @@ pub enum Frame<'a> {
         /// The INIT chunk of the hello, with the addresses.
         init: &'a [u8],
     },
+    /// The connection ID that takes the place of the client's at the next move.
+    Spare(ConnectionId),
 }
 
 const PADDING: u8 = 0;
@@ -289,6 +291,7 @@ const CLOSE: u8 = 4;
 const MESSAGE: u8 = 5;
 const EARLY_RECEIVED: u8 = 6;
 const ADDRESSES: u8 = 7;
+const SPARE: u8 = 8;
 
 /// A payload that is not a sequence of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -326,6 +329,7 @@ impl<'a> Frames<'a> {
                 let length = self.number()?;
                 Frame::Addresses { ids, init: self.split(length.into())? }
             }
+            SPARE => Frame::Spare(ConnectionId(*self.split(CONNECTION_ID_BYTES)?.first_chunk()?)),
             _ => return None,
         })
     }
@@ -395,6 +399,10 @@ impl Frame<'_> {
                 buffer.extend_from_slice(ids);
                 buffer.extend_from_slice(&u16::try_from(init.len()).unwrap_or(u16::MAX).to_be_bytes());
                 buffer.extend_from_slice(init);
+            }
+            Self::Spare(ConnectionId(id)) => {
+                buffer.push(SPARE);
+                buffer.extend_from_slice(&id);
             }
         }
     }

@@ -209,15 +209,20 @@ impl Inner {
         if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
             state.core.handle_timeout(now);
         }
+        self.rekey(&mut state);
+        let wakes = self.settle(Change::Any, Way::WithDriver, &mut state, now);
+        drop(state);
+        wakes.wake();
+        dropped
+    }
+
+    /// The endpoint finds the association by its present names from now on.
+    fn rekey(&self, state: &mut State) {
         let key = state.core.key();
         if key != state.key && state.place != Place::Gone {
             self.shared.rekey(state.key, key);
             state.key = key;
         }
-        let wakes = self.settle(Change::Any, Way::WithDriver, &mut state, now);
-        drop(state);
-        wakes.wake();
-        dropped
     }
 
     /// The timers' entry for `entry_at` came up, since the time has `come`, and is gone.

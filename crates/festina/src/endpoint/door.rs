@@ -16,6 +16,7 @@ use super::options::Answer;
 use super::outbox::Outbox;
 use super::requests::Held;
 use super::shared::Shared;
+use super::socket::ANY_BINDING;
 use crate::association::{Association, Inner};
 
 /// Belongs to the driver. The application's code runs without any lock.
@@ -40,7 +41,7 @@ impl Door {
     /// Returns whether there was an answer.
     fn send(&mut self, source: Option<IpAddr>, transmit: Option<Transmit>) -> bool {
         let Some(transmit) = transmit else { return false };
-        self.answers.push(&transmit, source, self.shared.socket.segments_max());
+        self.answers.push(&transmit, (source, ANY_BINDING), self.shared.socket.segments_max());
         if self.answers.is_full() {
             self.flush();
         }
@@ -197,7 +198,7 @@ mod tests {
         let answer = || {
             let mut answers = Outbox::default();
             answers.buffer().extend_from_slice(b"answer");
-            answers.push(&Transmit::new(destination, 6, EcnCodepoint::NotCapable), None, 1);
+            answers.push(&Transmit::new(destination, 6, EcnCodepoint::NotCapable), (None, ANY_BINDING), 1);
             answers
         };
         answer().flush_to_strangers(&socket).unwrap();

@@ -33,6 +33,8 @@ struct Group {
     destination: SocketAddr,
     /// The own address, if the socket has several to send from.
     source: Option<IpAddr>,
+    /// As in [`Way`].
+    binding: u32,
     ecn: EcnCodepoint,
     fragmentation: Fragmentation,
     segment_bytes: usize,
@@ -42,13 +44,13 @@ struct Group {
 
 impl Group {
     /// Whether a packet may join at the end.
-    fn takes(&self, transmit: &Transmit, source: Option<IpAddr>, segments_max: usize) -> bool {
+    fn takes(&self, transmit: &Transmit, from: (Option<IpAddr>, u32), segments_max: usize) -> bool {
         self.segments < segments_max
             && self.bytes == self.segments * self.segment_bytes
             && transmit.len <= self.segment_bytes
             && self.bytes + transmit.len <= GROUP_BYTES_MAX
             && self.destination == transmit.destination
-            && self.source == source
+            && (self.source, self.binding) == from
             && self.ecn == transmit.ecn
             && [self.fragmentation, transmit.fragmentation] == [Fragmentation::IfRefused; 2]
     }
@@ -73,10 +75,11 @@ impl Outbox {
         &mut self.bytes
     }
 
-    /// Takes note of the packet just appended, which leaves from `source` if the socket has several addresses to send from.
-    pub(crate) fn push(&mut self, transmit: &Transmit, source: Option<IpAddr>, segments_max: usize) {
+    /// Takes note of the packet just appended, which leaves from `source` if the socket has several addresses to send from, and with no other binding
+    /// than `binding`.
+    pub(crate) fn push(&mut self, transmit: &Transmit, (source, binding): (Option<IpAddr>, u32), segments_max: usize) {
         if let Some(group) = self.groups.back_mut()
-            && group.takes(transmit, source, segments_max)
+            && group.takes(transmit, (source, binding), segments_max)
         {
             group.bytes += transmit.len;
             group.segments += 1;
@@ -85,6 +88,7 @@ impl Outbox {
         self.groups.push_back(Group {
             destination: transmit.destination,
             source,
+            binding,
             ecn: transmit.ecn,
             fragmentation: transmit.fragmentation,
             segment_bytes: transmit.len,
@@ -124,7 +128,8 @@ impl Outbox {
     fn flush_noting(&mut self, socket: &Socket, refusals: Option<&Refusals>) -> Result<(), Blocked> {
         while let Some(group) = self.groups.front() {
             let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();
-            let way = Way { destination: group.destination, source: group.source, fragmentation: group.fragmentation };
+            let Group { destination, source, fragmentation, binding, .. } = *group;
+            let way = Way { destination, source, fragmentation, binding };
             socket.send(way, group.ecn, contents, group.segment_bytes, refusals)?;
             self.sent += group.bytes;
             self.groups.pop_front();
@@ -146,11 +151,12 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+    use crate::endpoint::socket::ANY_BINDING;
 
     fn push(outbox: &mut Outbox, len: usize, port: u16, segments_max: usize) {
         let destination = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         outbox.buffer().extend(std::iter::repeat_n(0, len));
-        outbox.push(&Transmit::new(destination, len, EcnCodepoint::NotCapable), None, segments_max);
+        outbox.push(&Transmit::new(destination, len, EcnCodepoint::NotCapable), (None, ANY_BINDING), segments_max);
     }
 
     fn sizes(outbox: &Outbox) -> Vec<(usize, usize)> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
@@ -28,6 +28,8 @@ pub(crate) struct Socket {
     locals: RwLock<Arc<[SocketAddr]>>,
     /// That of the lower layer.
     segments_max: AtomicUsize,
+    /// The number of the present binding. Changes only under the lock of the lower layer.
+    binding: AtomicU32,
     pub(crate) counters: SocketCounters,
     pub(crate) observation: Observation,
     pub(crate) refusals: Refusals,
@@ -62,7 +64,12 @@ pub(crate) struct Way {
     /// The own address to send from, if there are several.
     pub(crate) source: Option<IpAddr>,
     pub(crate) fragmentation: Fragmentation,
+    /// The number of the binding for which the packets were written, or [`ANY_BINDING`].
+    pub(crate) binding: u32,
 }
+
+/// The number of packets that may leave after [`Socket::rebind`] although they were written before.
+pub(crate) const ANY_BINDING: u32 = 0;
 
 impl Socket {
     /// A UDP socket, and one with the same port for each other address.
@@ -117,6 +124,7 @@ impl Socket {
             locals: RwLock::new(lower.local_addrs().into()),
             segments_max: AtomicUsize::new(lower.segments_max()),
             lower: RwLock::new(Some(lower)),
+            binding: AtomicU32::new(ANY_BINDING + 1),
             counters: SocketCounters::default(),
             observation: Observation::default(),
             refusals: Refusals::default(),
@@ -192,7 +200,13 @@ impl Socket {
 
     fn note_change(&self, lower: &dyn LowerLayer) {
         self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
+        self.binding.fetch_add(1, Ordering::Relaxed);
         *self.locals.write().unwrap_or_else(PoisonError::into_inner) = lower.local_addrs().into();
+    }
+
+    /// The number of the present binding, for packets that must not leave from another address than the one for which they were written.
+    pub(crate) fn binding(&self) -> u32 {
+        self.binding.load(Ordering::Relaxed)
     }
 
     /// The address bound to.
@@ -244,12 +258,13 @@ impl Socket {
         segment_bytes: usize,
         refusals: Option<&Refusals>,
     ) -> Result<(), Blocked> {
-        let Way { destination, source, fragmentation } = way;
+        let Way { destination, source, fragmentation, binding } = way;
         let packets = Transmit { destination, source, ecn, contents, segment_bytes };
         let sending = self.observation.sending();
-        let in_fragments = if fragmentation == Fragmentation::Needed { self.send_in_fragments(&packets) } else { None };
-        let result = match in_fragments.unwrap_or_else(|| self.try_send(&packets)) {
-            Err(error) if is_about_the_past(&error) => self.try_send(&packets),
+        let in_fragments =
+            if fragmentation == Fragmentation::Needed { self.send_in_fragments(&packets, binding) } else { None };
+        let result = match in_fragments.unwrap_or_else(|| self.try_send(&packets, binding)) {
+            Err(error) if is_about_the_past(&error) => self.try_send(&packets, binding),
             result => result,
         };
         let result = match result {
@@ -261,7 +276,7 @@ impl Socket {
                 if fragmentation == Fragmentation::Never {
                     return Ok(());
                 }
-                self.send_in_fragments(&packets).unwrap_or(Err(error))
+                self.send_in_fragments(&packets, binding).unwrap_or(Err(error))
             }
             result => result,
         };
@@ -294,8 +309,9 @@ impl Socket {
         }
     }
 
-    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
+    fn try_send(&self, packets: &Transmit<'_>, binding: u32) -> io::Result<()> {
         self.with(|lower| {
+            self.check(binding)?;
             let sent = lower.try_send(packets);
             if sent.is_err() {
                 self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
@@ -304,10 +320,17 @@ impl Socket {
         })
     }
 
+    /// Fails if packets were written for another binding. The lower layer is locked, so that it does not change meanwhile.
+    fn check(&self, binding: u32) -> io::Result<()> {
+        let is_present = binding == ANY_BINDING || binding == self.binding();
+        if is_present { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
+    }
+
     /// Has the lower layer cut a datagram into fragments; `None` if it cannot.
-    fn send_in_fragments(&self, packet: &Transmit<'_>) -> Option<io::Result<()>> {
+    fn send_in_fragments(&self, packet: &Transmit<'_>, binding: u32) -> Option<io::Result<()>> {
         let mut sent = None;
         self.with(|lower| {
+            self.check(binding)?;
             sent = lower.try_send_in_fragments(packet);
             Ok(())
         })
@@ -384,7 +407,8 @@ mod tests {
             Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let way = Way { destination: closed, source: None, fragmentation: Fragmentation::IfRefused };
+        let way =
+            Way { destination: closed, source: None, fragmentation: Fragmentation::IfRefused, binding: ANY_BINDING };
         for _ in 0..3 {
             assert_eq!(socket.send(way, EcnCodepoint::NotCapable, b"anybody there?", 14, None), Ok(()));
         }

@@ -130,10 +130,11 @@ mod tests {
     use festina_units::EcnCodepoint;
 
     use super::*;
+    use crate::endpoint::socket::ANY_BINDING;
 
     fn push(outbox: &mut Outbox, destination: SocketAddr) {
         outbox.buffer().extend_from_slice(b"packet");
-        outbox.push(&Transmit::new(destination, 6, EcnCodepoint::NotCapable), None, 1);
+        outbox.push(&Transmit::new(destination, 6, EcnCodepoint::NotCapable), (None, ANY_BINDING), 1);
     }
 
     #[tokio::test]

@@ -1,9 +1,11 @@
 //! A peer behind a NAT whose UDP port changes (RFC 6951 §5.4), and clients that change networks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -262,6 +264,57 @@ async fn an_encrypted_client_follows_its_server_to_another_address_in_the_middle
     }
     in_time(pair.client.send("still here")).await.unwrap();
     assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "still here");
+}
+
+/// Connection IDs of an association's packets, by the addresses of client and server.
+type Seen = BTreeMap<(SocketAddr, SocketAddr), BTreeSet<Vec<u8>>>;
+
+/// Threads send all the time, also while sockets are replaced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_of_all_networks_sees_no_connection_id_in_two_of_them() {
+    let seen = Arc::<Mutex<Seen>>::default();
+    let observer = Arc::clone(&seen);
+    let network = MemoryNetwork::with_filter(move |from, to, packet| {
+        let id = if packet[0] & 0xe0 == 0x60 { &packet[1..9] } else { &packet[6..14] };
+        // Servers have the port 1.
+        let ends = if to.port() == 1 { (from, to) } else { (to, from) };
+        observer.lock().unwrap().entry(ends).or_default().insert(id.to_vec());
+        true
+    });
+    let (client, server) = configs();
+    let address = |host: u8, port| SocketAddr::from(([10, 0, 0, host], port));
+    let client = Endpoint::bind_on(network.bind(address(100, 2)).unwrap(), client).await.unwrap();
+    let server = Endpoint::bind_on(network.bind(address(200, 1)).unwrap(), server).await.unwrap();
+    let pair = pair_between(client, server, address(200, 1)).await;
+    let busy = [&pair.client, &pair.server].map(|association| {
+        let association = association.clone();
+        tokio::spawn(async move { while association.send(Message::new(vec![7; 700])).await.is_ok() {} })
+    });
+    let readers = [&pair.client, &pair.server].map(|association| {
+        let association = association.clone();
+        tokio::spawn(async move { while let Ok(Some(_)) = association.recv().await {} })
+    });
+    for host in 0..40 {
+        let server_moves = host % 4 == 3;
+        let (moving, follower) =
+            if server_moves { (&pair.server_endpoint, &pair.client) } else { (&pair.client_endpoint, &pair.server) };
+        let new = address(if server_moves { 201 } else { 101 } + host, if server_moves { 1 } else { 2 });
+        moving.rebind(new).unwrap();
+        until("it is followed", || follower.remote_addr() == new).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    pair.client.abort("");
+    pair.server.abort("");
+    for task in busy.into_iter().chain(readers) {
+        in_time(task).await.unwrap();
+    }
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() >= 41, "{} pairs of addresses", seen.len());
+    for (one, ids) in &*seen {
+        for (other, others) in seen.range((Bound::Excluded(one), Bound::Unbounded)) {
+            assert!(ids.is_disjoint(others), "{one:?} and {other:?} have an ID in common");
+        }
+    }
 }
 
 #[tokio::test]

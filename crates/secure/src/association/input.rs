@@ -12,15 +12,16 @@ use rustls::Side;
 
 use super::moving::{Move, Moves};
 use super::{CHALLENGE_DATAGRAM_BYTES, Hello, OVERHEAD_BYTES, SecureAssociation, further_ids};
-use crate::channel::{AMPLIFICATION_MAX, Input, answers};
+use crate::channel::{AMPLIFICATION_MAX, Input, SPARE_BYTES_MAX, Use, answers};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::foreign::Foreign;
 use crate::parameters::Parameters;
 use crate::path::Path;
 use crate::record::{OpenError, payload};
 use crate::reset::token_of;
+use crate::spare::next_id;
 use crate::versions::read_versions;
-use crate::wire::{Frame, SHORT_OVERHEAD_BYTES, is_short};
+use crate::wire::{Frame, Header, SHORT_OVERHEAD_BYTES, is_short, read_header};
 
 /// Time during which a server recognises the client's last handshake bytes, to confirm them again.
 const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
@@ -28,6 +29,8 @@ const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
 const ANSWERS_MAX: u32 = 32;
 /// A SACK with three gaps, which may share the packet of repeated data.
 const SACK_BYTES: usize = 28;
+/// Packets with a connection ID whose place another one has taken may be late by this many times the retransmission timeout.
+const LATE_RTOS: u32 = 3;
 /// Chunk types (RFC 9260 §3.2).
 const ABORT: u8 = 6;
 const SHUTDOWN_ACK: u8 = 8;
@@ -51,7 +54,8 @@ impl SecureAssociation {
     ) -> Result<(), DatagramDropped> {
         let from = from.into();
         let is_elsewhere = self.half_open.is_some() && from.remote != self.ends.remote;
-        let result = self.channel.handle_datagram(&mut datagram, is_elsewhere.then_some(from));
+        let elsewhere = is_elsewhere.then_some(from);
+        let result = self.channel.handle_datagram(&mut datagram, elsewhere, (now, &self.context));
         if matches!(result, Err(DatagramDropped::Open(OpenError::Duplicate))) {
             self.note_duplicate(now, from, &datagram);
         }
@@ -78,7 +82,12 @@ impl SecureAssociation {
             return Err(DatagramDropped::Failed);
         }
         self.take_early(input.early);
-        let moving = self.look_for_move(now, from, datagram.len(), input.is_newest);
+        if input.destination == Some(Use::Next) {
+            let rto = self.core.as_ref().and_then(|core| core.path_stats().next()).map(|path| path.rto);
+            self.channel.advance(now, &self.context, rto.unwrap_or_default() * LATE_RTOS);
+        }
+        let is_former = input.destination == Some(Use::Former);
+        let moving = self.look_for_move(now, from, datagram.len(), (input.is_newest, is_former));
         let Some(range) = input.chunks else { return Ok(()) };
         datagram.truncate(range.end);
         datagram.advance(range.start);
@@ -159,6 +168,10 @@ impl SecureAssociation {
             Err(error) => return self.channel.fail(error),
         };
         self.channel.set_reset_token(parameters.reset_token);
+        if let Some(spare) = parameters.spare.filter(|_| !self.context.is_multihomed()) {
+            self.channel.take_first_spare(spare);
+            self.channel.send_first_spare(next_id(&self.context, ids.local));
+        }
         self.channel.limit_datagram_bytes(parameters.datagram_bytes_max);
         core.limit_packet_bytes(self.channel.wanted_bytes_max() - OVERHEAD_BYTES);
         // A COOKIE ECHO of this length keeps room for the last handshake bytes, which take its place.
@@ -282,6 +295,9 @@ impl SecureAssociation {
             }
         }
         self.channel.take_further(further_ids(&self.context, self.channel.ids().local).collect());
+        if self.context.is_multihomed() {
+            self.channel.keep_ids();
+        }
         let round_trip = half_open.answered_at.map(|at| now.saturating_duration_since(at));
         let to = (self.ends.remote, hello.ports);
         let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
@@ -290,7 +306,7 @@ impl SecureAssociation {
         self.look_for_several_paths();
         // If the last bytes of the client came from elsewhere, it has to show that it receives there.
         self.channel.end_aside();
-        self.moves = Some(Box::new(Moves::new(self.channel.ids().local)));
+        self.moves = Some(Box::new(Moves::new(self.channel.ids().local, half_open.resets)));
         self.is_adopted = true;
         self.channel.release_list(now);
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
@@ -301,24 +317,34 @@ impl SecureAssociation {
     ///
     /// An address that the client has not named may take the place of the first path's. A client that has named several may use another port at each
     /// that is confirmed, since packets to one that is not may be unwanted.
-    fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<(PathId, u16)> {
+    ///
+    /// A packet with a former connection ID is late: it may come from the path in use, but makes no candidate.
+    fn look_for_move(
+        &mut self,
+        now: Instant,
+        from: Path,
+        bytes: usize,
+        (is_newest, is_former): (bool, bool),
+    ) -> Option<(PathId, u16)> {
+        let to = self.channel.id_elsewhere().filter(|_| !is_former);
         // Most clients need no state for a server that does not move.
-        if self.moves.is_none() && (from.remote == self.ends.remote || !self.may_follow(from)) {
+        if self.moves.is_none() && to.is_none() && (from.remote == self.ends.remote || !self.may_follow(from)) {
             return None;
         }
         let (id, from) = self.arrival(from);
         let (_, home) = self.arrival(self.path());
         let core = self.core.as_ref().filter(|core| !core.is_closed())?;
-        let moves = self.moves.get_or_insert_with(|| Box::new(Moves::new(self.channel.ids().local)));
-        if id != PathId::PRIMARY && !core.is_confirmed(id) {
+        let moves = self.moves.get_or_insert_with(|| Box::new(Moves::new(self.channel.ids().local, None)));
+        if id != PathId::PRIMARY && !core.is_confirmed(id) || is_former && from != home {
             return None;
         }
         let home = if id == PathId::PRIMARY { home } else { core.destination(id).into() };
         let round_trip = || core.path_stats().nth(id.index())?.srtt;
-        if !moves.heard(now, ((id, home), round_trip), (from, bytes), is_newest) {
+        if !moves.heard(now, ((id, home), round_trip), (from, bytes), (is_newest, to)) {
             return None;
         }
-        let beside_bytes = CHALLENGE_DATAGRAM_BYTES + SHORT_OVERHEAD_BYTES + SACK_BYTES;
+        let spare_bytes = to.map_or(0, |_| SPARE_BYTES_MAX);
+        let beside_bytes = CHALLENGE_DATAGRAM_BYTES + spare_bytes + SHORT_OVERHEAD_BYTES + SACK_BYTES;
         Some((id, u16::try_from((bytes * AMPLIFICATION_MAX).saturating_sub(beside_bytes)).unwrap_or(u16::MAX)))
     }
 
@@ -341,7 +367,9 @@ impl SecureAssociation {
     /// An authentic packet has arrived again. It shows no more than that packets arrive on this path, and the nonces in it: a copy of a tap may have
     /// overtaken it.
     fn note_duplicate(&mut self, now: Instant, from: Path, datagram: &[u8]) {
-        self.look_for_move(now, from, datagram.len(), false);
+        let use_of = |id| self.channel.use_of(id, now, &self.context);
+        let is_former = matches!(read_header(datagram), Ok(Header::Short(id)) if use_of(id) == Some(Use::Former));
+        self.look_for_move(now, from, datagram.len(), (false, is_former));
         if let Some(chunks) = payload(datagram).filter(|_| is_short(datagram)) {
             self.follow_answers(now, from, chunks);
         }
@@ -358,7 +386,11 @@ impl SecureAssociation {
     }
 
     /// Sends what a path of the core carries elsewhere from now on.
-    pub(super) fn follow(&mut self, now: Instant, (id, Path { remote, local }, round_trip): Move) {
+    pub(super) fn follow(&mut self, now: Instant, moved: Move) {
+        let Move { id, path: Path { remote, local }, round_trip, to } = moved;
+        if let Some(to) = to {
+            self.channel.settle(to);
+        }
         if id == PathId::PRIMARY {
             self.ends.local = local;
         }

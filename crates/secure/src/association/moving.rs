@@ -12,14 +12,20 @@
 //! had the time. If authentic packets arrive on both paths, duplicates included, a tap relays the client's packets or the client has just moved. The
 //! server cannot tell which path is the client's, so it sends all datagrams to both,
 //! until one of them answers no challenge any more.
+//!
+//! A client that knows of its move sends to the server's spare connection ID. Then its old address is dead, and an observer of both networks must not see
+//! the same packets there: datagrams are sent to the candidate alone as far as the limit allows, the candidate takes the place of the path in use with its
+//! answer, and the old path is forgotten.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use festina_sctp::{Context, PathId};
 use festina_units::{Duration, Instant};
 
 use crate::channel::AMPLIFICATION_MAX;
 use crate::path::Path;
+use crate::reset::ResetKey;
 use crate::wire::ConnectionId;
 
 /// Among the numbers of the context that follow from a connection ID.
@@ -37,12 +43,24 @@ const UNANSWERED_MAX: usize = 2;
 const COPIES_MAX: usize = 64;
 
 /// The path of the core that leads elsewhere now, where to, and its round trip.
-pub(super) type Move = (PathId, Path, Duration);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) id: PathId,
+    pub(super) path: Path,
+    pub(super) round_trip: Duration,
+    /// The connection ID in packets there, if it is not the one in use.
+    pub(super) to: Option<ConnectionId>,
+}
+
+/// A challenge: on which path of the core, where it goes, with which connection ID if it is not the one in use, and its nonce.
+pub(super) type Challenge = (PathId, Path, Option<ConnectionId>, u64);
 
 /// The paths that a client's packets come on.
 #[derive(Debug)]
 pub(super) struct Moves {
     id: ConnectionId,
+    /// Makes a server's tokens of resets.
+    pub(super) resets: Option<Arc<ResetKey>>,
     /// Nonces made so far.
     nonces: u64,
     /// While the client may have moved.
@@ -69,6 +87,8 @@ struct Contest {
 #[derive(Debug)]
 struct Place {
     path: Path,
+    /// The connection ID in packets there, if it is not the one in use.
+    to: Option<ConnectionId>,
     since: Instant,
     /// When the latest authentic packet arrived, if any did since the contest began.
     heard_at: Option<Instant>,
@@ -90,6 +110,7 @@ impl Place {
     fn new(path: Path, now: Instant) -> Self {
         Self {
             path,
+            to: None,
             since: now,
             heard_at: None,
             received_bytes: 0,
@@ -164,9 +185,14 @@ impl Contest {
     /// Uses another path from now on. The one in use until now stays for a while, if it may still be the client's.
     fn promote(&mut self, at: usize) -> Move {
         let home = self.others.remove(at);
-        let was_home = !home.was_home;
-        let demoted = core::mem::replace(&mut self.home, Place { was_home: false, ..home });
-        self.others.retain(|place| place.is_validated);
+        let (was_home, to) = (!home.was_home, home.to);
+        let demoted = core::mem::replace(&mut self.home, Place { was_home: false, to: None, ..home });
+        let moved = Move { id: self.id, path: self.home.path, round_trip: self.home.round_trip, to };
+        self.copies.clear();
+        self.others.retain(|place| place.is_validated && to.is_none());
+        if to.is_some() {
+            return moved;
+        }
         if self.others.len() >= RIVALS_MAX
             && let Some(oldest) =
                 (0..self.others.len()).min_by_key(|&at| self.others.get(at).map(|place| place.heard_at))
@@ -174,8 +200,7 @@ impl Contest {
             self.others.remove(oldest);
         }
         self.others.push(Place { was_home, ..demoted });
-        self.copies.clear();
-        (self.id, self.home.path, self.home.round_trip)
+        moved
     }
 
     /// A nonce was returned on the path at this place in `others`.
@@ -185,7 +210,8 @@ impl Contest {
         let place = self.others.get_mut(at)?;
         let round_trip = place.round_trip_of(now, nonce)?;
         // The original of a packet that a tap has overtaken may still be on its way.
-        let is_alone = heard_at.is_none_or(|heard_at| heard_at < place.since) && place.since + one_way <= now;
+        let is_alone = heard_at.is_none_or(|heard_at| heard_at < place.since) && place.since + one_way <= now
+            || place.to.is_some();
         if place.is_validated && !place.was_home || !place.is_validated && !is_alone && rivals >= RIVALS_MAX {
             return None;
         }
@@ -223,18 +249,18 @@ impl Contest {
 }
 
 impl Moves {
-    pub(super) fn new(id: ConnectionId) -> Self {
-        Self { id, nonces: 0, contest: None }
+    pub(super) fn new(id: ConnectionId, resets: Option<Arc<ResetKey>>) -> Self {
+        Self { id, resets, nonces: 0, contest: None }
     }
 
     /// An authentic datagram was received, perhaps a duplicate. `home` is the path in use and its round trip. Returns whether the datagram is the newest
-    /// and has made a candidate. Of several paths of the core one may move at a time.
+    /// and has made a candidate, to which packets have the connection ID `to`. Of several paths of the core one may move at a time.
     pub(super) fn heard(
         &mut self,
         now: Instant,
         (home, round_trip): ((PathId, Path), impl FnOnce() -> Option<Duration>),
         (from, bytes): (Path, usize),
-        is_newest: bool,
+        (is_newest, to): (bool, Option<ConnectionId>),
     ) -> bool {
         let is_other = |contest: &Contest| contest.id != home.0;
         if let Some(contest) = self.contest.as_deref().filter(|contest| is_other(contest)) {
@@ -245,7 +271,7 @@ impl Moves {
             }
             self.contest = None;
         }
-        if from == home.1 {
+        if from == home.1 && to.is_none() {
             if let Some(contest) = &mut self.contest {
                 contest.home.hear(now, bytes);
             }
@@ -253,7 +279,7 @@ impl Moves {
         }
         let others = self.contest.as_mut().map(|contest| &mut contest.others);
         if let Some(others) = others
-            && let Some(at) = others.iter().position(|place| place.path == from)
+            && let Some(at) = others.iter().position(|place| place.path == from && place.to == to)
         {
             let mut place = others.remove(at);
             place.hear(now, bytes);
@@ -268,7 +294,7 @@ impl Moves {
             return false;
         }
         let contest = self.contest.get_or_insert_with(|| Box::new(Contest::new(now, home, round_trip())));
-        let mut candidate = Place { is_newest, ..Place::new(from, now) };
+        let mut candidate = Place { is_newest, to, ..Place::new(from, now) };
         candidate.hear(now, bytes);
         contest.add(candidate, is_newest) && is_newest
     }
@@ -281,17 +307,13 @@ impl Moves {
     /// The client has returned nonces. Returns the path that is used from now on, if it is another one.
     pub(super) fn answered(&mut self, now: Instant, from: Path, nonces: &[u64]) -> Option<Move> {
         let contest = self.contest.as_mut()?;
-        let at = contest.others.iter().position(|place| place.path == from)?;
+        let knows = |place: &Place| nonces.iter().any(|nonce| place.round_trip_of(now, *nonce).is_some());
+        let at = contest.others.iter().position(|place| place.path == from && knows(place))?;
         nonces.iter().find_map(|nonce| contest.answered(now, at, *nonce))
     }
 
-    /// The next challenge that is due: on which path of the core, where it goes, and its nonce. `bytes` is the length of its datagram.
-    pub(super) fn poll_challenge(
-        &mut self,
-        now: Instant,
-        bytes: usize,
-        context: &Context,
-    ) -> Option<(PathId, Path, u64)> {
+    /// The next challenge that is due. `bytes` is the length of its datagram.
+    pub(super) fn poll_challenge(&mut self, now: Instant, bytes: usize, context: &Context) -> Option<Challenge> {
         let Contest { id, home, others, pause, .. } = self.contest.as_deref_mut()?;
         let is_due = |place: &&mut Place| {
             place.next_at <= now && place.challenges.len() < place.challenges_max() && place.allows(bytes)
@@ -303,7 +325,32 @@ impl Moves {
         place.next_at = now + pause * (1 << place.challenges.len());
         place.challenges.push((nonce, now));
         place.sent_bytes += bytes;
-        Some((*id, place.path, nonce))
+        Some((*id, place.path, place.to, nonce))
+    }
+
+    /// The newest candidate whose packets have another connection ID than the one in use.
+    fn diversion(&mut self) -> Option<&mut Place> {
+        self.contest.as_mut()?.others.iter_mut().rfind(|place| place.to.is_some())
+    }
+
+    /// The number of bytes that may be sent to a client that says it has moved.
+    pub(super) fn diverted_bytes_max(&mut self) -> usize {
+        self.diversion()
+            .map_or(0, |place| place.received_bytes.saturating_mul(AMPLIFICATION_MAX).saturating_sub(place.sent_bytes))
+    }
+
+    /// Returns where a datagram of this size goes that was written for a client that says it has moved.
+    pub(super) fn divert(&mut self, bytes: usize) -> Option<Path> {
+        let place = self.diversion()?;
+        place.sent_bytes += bytes;
+        Some(place.path)
+    }
+
+    /// This side has moved: the copies that wait have the old connection ID.
+    pub(super) fn forget_copies(&mut self) {
+        if let Some(contest) = &mut self.contest {
+            contest.copies.clear();
+        }
     }
 
     /// Keeps copies of a datagram on this path for the validated paths, and for the newest candidate if it may get as much.
@@ -311,7 +358,7 @@ impl Moves {
         let contest = self.contest.as_deref_mut().filter(|contest| contest.id == path);
         let Some(Contest { others, copies, .. }) = contest else { return };
         let newest = others.iter().rposition(|place| !place.is_validated);
-        for (at, place) in others.iter_mut().enumerate() {
+        for (at, place) in others.iter_mut().enumerate().filter(|(_, place)| place.to.is_none()) {
             let is_wanted = place.is_validated || Some(at) == newest;
             if is_wanted && place.allows(datagram.len()) && copies.len() < COPIES_MAX {
                 place.sent_bytes += datagram.len();

@@ -20,7 +20,14 @@ impl SecureAssociation {
             return Some(transmit);
         }
         let start = buffer.len();
+        self.channel.divert(self.moves.as_mut().map_or(0, |moves| moves.diverted_bytes_max()));
         let transmit = self.poll_for_peer(now, buffer)?;
+        if self.channel.is_diverted()
+            && let Some(path) = self.moves.as_mut().and_then(|moves| moves.divert(transmit.len))
+        {
+            self.ends.sent_from = path.local;
+            return Some(Transmit { destination: path.remote, ..transmit });
+        }
         let path = self.path_to(transmit.destination);
         self.ends.sent_from = if path == PathId::PRIMARY { self.path().local } else { None };
         if let (Some(moves), Some(datagram)) = (&mut self.moves, buffer.get(start..)) {
@@ -40,8 +47,10 @@ impl SecureAssociation {
             }
             None if self.core.as_ref().is_some_and(|core| core.is_closed()) => return None,
             None => {
-                let (id, path, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES, &self.context)?;
-                self.channel.write_challenge(buffer, id, nonce);
+                let (id, path, to, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES, &self.context)?;
+                let token = |id| moves.resets.as_ref()?.token(id, path.local);
+                let spare = to.map_or(Vec::new(), |_| self.channel.spare_chunk(&self.context, token));
+                self.channel.write_challenge(buffer, (id, to), nonce, &spare);
                 path
             }
         };
@@ -161,7 +170,10 @@ impl SecureAssociation {
         let mut late = Vec::new();
         if is_confirmed && self.channel.has_late(now) {
             let is_proven = path == PathId::PRIMARY || self.core.as_ref().is_some_and(|core| core.is_confirmed(path));
-            self.channel.write_late(now, (path, is_proven), &mut late, room);
+            let token = |id| self.moves.as_ref()?.resets.as_ref()?.token(id, self.ends.local);
+            let spare = self.channel.late_path().map(|_| self.channel.spare_chunk(&self.context, token));
+            let chunks = (&mut late, &*spare.unwrap_or_default());
+            self.channel.write_late(now, (path, is_proven), chunks, room);
         }
         // If a key is used up, later packets cannot help: the association times out.
         self.channel.seal(buffer, |buffer| {

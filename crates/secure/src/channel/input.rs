@@ -2,12 +2,13 @@
 
 use core::ops::Range;
 
-use festina_sctp::Message;
+use festina_sctp::{Context, Message};
+use festina_units::Instant;
 use rustls::Side;
 
-use super::{Budget, Channel, RETRIES_MAX};
+use super::{Budget, Channel, RETRIES_MAX, Use};
 use crate::error::{DatagramDropped, HandshakeError};
-use crate::parameters::read_ids;
+use crate::parameters::{Spare, read_ids};
 use crate::path::Path;
 use crate::record::{OpenError, Opened};
 use crate::tls::Space;
@@ -18,6 +19,8 @@ use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, 
 pub(crate) struct Input {
     /// The place of the decrypted chunks in the datagram.
     pub(crate) chunks: Option<Range<usize>>,
+    /// How this side uses the connection ID of their packet.
+    pub(crate) destination: Option<Use>,
     /// It was sent later than all datagrams that were received before with keys that only the peer has.
     pub(crate) is_newest: bool,
     /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
@@ -43,6 +46,7 @@ impl Channel {
         &mut self,
         datagram: &mut [u8],
         elsewhere: Option<Path>,
+        (now, context): (Instant, &Context),
     ) -> Result<Input, DatagramDropped> {
         let mut input = Input { elsewhere, uncounted_bytes: datagram.len(), ..Input::default() };
         let mut dropped = None;
@@ -54,8 +58,10 @@ impl Channel {
                     break;
                 }
                 Ok(Header::Short(id)) => {
-                    let result = if self.is_own(id) { self.open_short(rest) } else { Err(DatagramDropped::Unexpected) };
+                    let destination = self.use_of(id, now, context);
+                    let result = destination.ok_or(DatagramDropped::Unexpected).and_then(|_| self.open_short(rest));
                     let chunks = result.map(|opened| {
+                        input.destination = destination;
                         let start = at + opened.start;
                         input.chunks = Some(start..start + opened.bytes);
                         input.is_newest = opened.is_newest;
@@ -222,6 +228,12 @@ impl Channel {
                 if !self.is_complete {
                     self.send_further(ids);
                     self.send_addresses(init.to_vec());
+                }
+                Ok(())
+            }
+            (Frame::Spare(id), Level::Handshake, Side::Server) => {
+                if !self.is_complete {
+                    self.take_first_spare(Spare { id, reset_token: None });
                 }
                 Ok(())
             }

@@ -18,6 +18,13 @@
 //! |  0xbe or 0xbf |   flags 0     |           length 12           |
 //! +---------------+---------------+-------------------------------+
 //! |                    nonce of 8 bytes ...                       |
+//!
+//! +---------------+---------------+-------------------------------+
+//! |   type 0xba   |   flags 0     |         length 16 or 32       |
+//! +---------------+---------------+-------------------------------+
+//! |                  number of the connection ID                  |
+//! +---------------------------------------------------------------+
+//! |   connection ID of 8 bytes, token of resets (16 bytes) ...    |
 //! ```
 
 use std::collections::VecDeque;
@@ -28,8 +35,10 @@ use rustls::Side;
 
 use super::Channel;
 use super::naming::{LIST, RECEIVED};
+use super::spares::SPARE;
 use crate::error::DatagramDropped;
 use crate::tls::Space;
+use crate::wire::ConnectionId;
 
 const FRAGMENT: u8 = 0xbc;
 const ACKNOWLEDGEMENT: u8 = 0xbd;
@@ -92,21 +101,24 @@ impl Channel {
         self.late.challenges.front().map(|(_, path)| *path)
     }
 
-    /// Appends the chunks that are due on this path and fit: only answers to challenges unless it is proven that the peer receives there.
+    /// Appends the chunks that are due on this path and fit: only answers to challenges, with `spare`, unless it is proven that the peer receives there.
     pub(crate) fn write_late(
         &mut self,
         now: Instant,
         (path, is_proven): (PathId, bool),
-        chunks: &mut Vec<u8>,
+        (chunks, spare): (&mut Vec<u8>, &[u8]),
         room: usize,
     ) {
         self.late.challenges.retain(|&(nonce, of)| {
-            let leaves = of == path && room >= chunks.len() + CHALLENGE_BYTES;
+            let leaves = of == path && room >= chunks.len() + CHALLENGE_BYTES + spare.len();
             if leaves {
                 chunks.extend_from_slice(&nonce_chunk(ANSWER, nonce));
             }
             !leaves
         });
+        if !chunks.is_empty() {
+            chunks.extend_from_slice(spare);
+        }
         if !is_proven {
             return;
         }
@@ -145,12 +157,15 @@ impl Channel {
         }
     }
 
-    /// Appends a packet that challenges an address, which may be the peer's new one on this path.
-    pub(crate) fn write_challenge(&mut self, buffer: &mut Vec<u8>, path: PathId, nonce: u64) {
-        self.seal(buffer, |buffer| {
-            buffer.extend_from_slice(&nonce_chunk(CHALLENGE, nonce));
-            Some(((), path))
-        });
+    /// Appends a packet that challenges an address, which may be the peer's new one on this path, with a spare if its connection ID is not the one in use.
+    pub(crate) fn write_challenge(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        (path, to): (PathId, Option<ConnectionId>),
+        nonce: u64,
+        spare: &[u8],
+    ) {
+        self.seal_to(buffer, to, path, &[&nonce_chunk(CHALLENGE, nonce), spare].concat());
     }
 
     /// Takes such chunks from the front of a packet's chunks. Challenges count only from an address of the peer, and are answered on its path. Returns
@@ -160,14 +175,16 @@ impl Channel {
     /// A chunk is malformed.
     pub(crate) fn take_late(&mut self, chunks: &[u8], from: Option<PathId>) -> Result<usize, DatagramDropped> {
         let mut at = 0;
-        while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER | LIST | RECEIVED), _, high, low]) =
-            chunks.get(at..).and_then(<[u8]>::first_chunk)
+        while let Some(
+            &[kind @ (SPARE | FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER | LIST | RECEIVED), _, high, low],
+        ) = chunks.get(at..).and_then(<[u8]>::first_chunk)
         {
             let length = usize::from(u16::from_be_bytes([high, low]));
             let value = chunks.get(at + 4..at + length).ok_or(DatagramDropped::Frames)?;
             let (number, bytes) = value.split_first_chunk().ok_or(DatagramDropped::Frames)?;
             let number = u16::from_be_bytes(*number);
             match (kind, self.side()) {
+                (SPARE, _) => self.take_spare(value)?,
                 (CHALLENGE, _) => {
                     let nonce = value.try_into().map_err(|_| DatagramDropped::Frames)?;
                     if let Some(path) = from {

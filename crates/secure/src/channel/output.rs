@@ -7,7 +7,10 @@ use rustls::Side;
 use super::{Channel, KeyRing};
 use crate::record::{LongKeys, SealError};
 use crate::tls::Space;
-use crate::wire::{ConnectionId, FRAGMENT_HEADER_BYTES, Frame, LONG_OVERHEAD_BYTES, MESSAGE_HEADER_BYTES, TAG_BYTES};
+use crate::wire::{
+    CONNECTION_ID_BYTES, ConnectionId, FRAGMENT_HEADER_BYTES, Frame, LONG_OVERHEAD_BYTES, MESSAGE_HEADER_BYTES,
+    NUMBER_BYTES, TAG_BYTES, WIDE_NUMBER_BYTES,
+};
 
 /// A fragment is not made shorter than this, unless it is the last one.
 const FRAGMENT_BYTES_MIN: usize = 32;
@@ -107,8 +110,11 @@ impl Channel {
     pub(crate) fn write_proof(&mut self, datagram: &mut Vec<u8>, beside_bytes: usize) {
         let Some(to) = self.ids.peer else { return };
         let mut datagrams = vec![Vec::new()];
-        let addresses = self.addresses().to_vec();
-        if self.seal_level(Space::Handshake, &addresses, to, &mut datagrams).is_err() {
+        let mut prefix = self.addresses().to_vec();
+        if let Some(spare) = self.opening.spare {
+            Frame::Spare(spare).write(&mut prefix);
+        }
+        if self.seal_level(Space::Handshake, &prefix, to, &mut datagrams).is_err() {
             return;
         }
         match &mut datagrams[..] {
@@ -120,12 +126,24 @@ impl Channel {
     /// Length of the client's last handshake bytes as a packet, if it is one.
     pub(crate) fn proof_bytes(&self) -> usize {
         let handshake_bytes = FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Handshake).len();
-        LONG_OVERHEAD_BYTES + self.addresses().len() + handshake_bytes
+        let spare_bytes = self.opening.spare.map_or(0, |_| 1 + CONNECTION_ID_BYTES);
+        LONG_OVERHEAD_BYTES + self.addresses().len() + spare_bytes + handshake_bytes
     }
 
     /// The frame with a client's addresses.
     fn addresses(&self) -> &[u8] {
         self.further.as_ref().map_or(&[], |further| &further.addresses)
+    }
+
+    /// Appends a packet with chunks to this connection ID, or to the one in use.
+    pub(super) fn seal_to(&mut self, datagram: &mut Vec<u8>, to: Option<ConnectionId>, path: PathId, chunks: &[u8]) {
+        let to = to.or_else(|| self.id_on(path, usize::MAX));
+        let (Some(to), Some(traffic)) = (to, &mut self.keys.traffic) else { return };
+        let start = datagram.len();
+        traffic.reserve(datagram);
+        datagram.extend_from_slice(chunks);
+        // As in `seal`.
+        let _not_sent = traffic.seal(datagram, start, to);
     }
 
     /// Appends a packet with chunks, which `write` appends to the buffer it is given, and whose path it returns. Without chunks there is no packet.
@@ -138,7 +156,8 @@ impl Channel {
         let start = datagram.len();
         traffic.reserve(datagram);
         let written = write(datagram);
-        let to = written.as_ref().and_then(|(_, path)| self.id_on(*path));
+        let bytes = datagram.len() - start + WIDE_NUMBER_BYTES - NUMBER_BYTES + TAG_BYTES;
+        let to = written.as_ref().and_then(|(_, path)| self.id_on(*path, bytes));
         let (Some((written, _)), Some(to), Some(traffic)) = (written, to, &mut self.keys.traffic) else {
             datagram.truncate(start);
             return None;

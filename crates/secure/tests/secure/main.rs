@@ -10,6 +10,7 @@ mod handshake;
 mod hostile;
 mod identity;
 mod limits;
+mod linking;
 mod middlebox;
 mod moving;
 mod observer;

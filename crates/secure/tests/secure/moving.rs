@@ -8,11 +8,11 @@ use festina_units::{Duration, Instant};
 use crate::handshake::link;
 use crate::world::{Setup, World, address, tls};
 
-const ONE_WAY: Duration = Duration::from_millis(50);
+pub(crate) const ONE_WAY: Duration = Duration::from_millis(50);
 const PERIOD: Duration = Duration::from_micros(33_333);
-const COUNT: u32 = 90;
+pub(crate) const COUNT: u32 = 90;
 
-fn established(seed: u64) -> World {
+pub(crate) fn established(seed: u64) -> World {
     let tls = tls();
     let mut world = World::new(Setup::new(&tls, link(&[]), seed));
     world.send(b"hello");
@@ -24,14 +24,14 @@ fn established(seed: u64) -> World {
     world
 }
 
-fn moved(world: &World) -> Vec<SocketAddr> {
+pub(crate) fn moved(world: &World) -> Vec<SocketAddr> {
     let moved = |event: &Event| if let Event::PeerMoved { remote, .. } = event { Some(*remote) } else { None };
     world.server_events.iter().filter_map(moved).collect()
 }
 
 /// Both sides send a message each 33 ms, while `meddle` is called with each number before it is sent. Returns the longest delay of a message in
 /// each direction.
-fn stream(world: &mut World, mut meddle: impl FnMut(&mut World, u32)) -> [Duration; 2] {
+pub(crate) fn stream(world: &mut World, mut meddle: impl FnMut(&mut World, u32)) -> [Duration; 2] {
     let begin = world.now;
     let sent_at = |number: u32| begin + PERIOD * number;
     let mut longest = [Duration::ZERO; 2];

@@ -1,6 +1,6 @@
 //! A client and a server with a link in each direction, in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use festina_netsim::{Link, LinkConfig, LinkPacket};
 use festina_sctp::{Association, Config, Context, Event, Message, PathKnowledge, Ports, ReceivedMessage};
 use festina_secure::reset::ResetKey;
 use festina_secure::sessions::{Resumption, ServerSessions};
-use festina_secure::wire::destination_id;
+use festina_secure::wire::{ConnectionId, destination_id};
 use festina_secure::{Connect, DatagramDropped, HalfOpenLimits, Hello, Incoming, Listener, Path, SecureAssociation};
 use festina_units::{ByteCount, Duration, EcnCodepoint, Instant};
 use rustls::crypto::CryptoProvider;
@@ -132,6 +132,8 @@ pub(crate) struct World {
     pub(crate) middlebox: Middlebox,
     /// Bytes sent to each address.
     pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
+    /// The connection IDs of packets from and to each address of the client, as an observer there sees them.
+    pub(crate) ids_at: BTreeMap<SocketAddr, BTreeSet<ConnectionId>>,
     pub(crate) dropped: [Vec<DatagramDropped>; 2],
     pub(crate) server: Server,
     buffer: Vec<u8>,
@@ -228,6 +230,7 @@ impl World {
             sent: [Vec::new(), Vec::new()],
             middlebox: Middlebox::default(),
             sent_to: BTreeMap::new(),
+            ids_at: BTreeMap::new(),
             dropped: [Vec::new(), Vec::new()],
             server: Server::default(),
             buffer: Vec::new(),
@@ -251,6 +254,7 @@ impl World {
         let datagram = std::mem::take(&mut self.buffer);
         self.sent[side].push(datagram.clone());
         *self.sent_to.entry(to).or_default() += datagram.len();
+        self.ids_at.entry([from, to][side]).or_default().extend(destination_id(&datagram));
         self.pass_middlebox(side, Datagram(datagram, from, to));
     }
 

@@ -9,6 +9,7 @@ use festina_sctp as sctp;
 
 use super::Inner;
 use crate::endpoint::refusals::Refusal;
+use crate::endpoint::socket::ANY_BINDING;
 use crate::locks::lock;
 
 impl Inner {
@@ -18,6 +19,11 @@ impl Inner {
             state.sources.rebind(old, new);
             let sources = &state.sources;
             state.core.rebind(now, |remote| sources.may_be(new, remote).then_some(new != old));
+            // The connection IDs of packets that were written before would link the addresses.
+            if state.binding != ANY_BINDING {
+                state.binding = self.shared.socket.binding();
+            }
+            self.rekey(state);
         });
     }
 

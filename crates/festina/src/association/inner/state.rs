@@ -15,7 +15,7 @@ use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
 use crate::endpoint::outbox::Outbox;
-use crate::endpoint::socket::Blocked;
+use crate::endpoint::socket::{ANY_BINDING, Blocked};
 use crate::endpoint::tray::NOWHERE;
 use crate::endpoint::{Entry, Key, Shared};
 
@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) entry: Entry,
     /// The filling of the tray in which the latest packets were put.
     filling: u64,
+    /// The binding of the socket for which an encrypted association writes its packets, once it has written any.
+    pub(super) binding: u32,
     /// The own addresses from which a plain association sends.
     pub(super) sources: Sources,
     /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
@@ -132,6 +134,7 @@ impl State {
             now: Instant::ZERO,
             entry: Entry::NONE,
             filling: NOWHERE,
+            binding: ANY_BINDING,
             sources,
             news: None,
             sorted: None,
@@ -162,6 +165,9 @@ impl State {
         self.sources.supervise(now, &mut self.core, || shared.addresses(), false);
         let socket = &shared.socket;
         let segments_max = socket.segments_max();
+        if self.binding == ANY_BINDING && self.core.secure().is_some() {
+            self.binding = socket.binding();
+        }
         let mut any = false;
         loop {
             if outbox.is_full() {
@@ -169,7 +175,7 @@ impl State {
             }
             let Some(transmit) = self.core.poll_transmit(now, outbox.buffer()) else { return Ok(any) };
             let source = self.sources.of(|| shared.addresses(), transmit.destination.ip());
-            outbox.push(&transmit, self.core.source(source), segments_max);
+            outbox.push(&transmit, (self.core.source(source), self.binding), segments_max);
             any = true;
         }
     }
