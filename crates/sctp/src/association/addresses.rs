@@ -37,7 +37,10 @@ struct Entries {
 impl AddressBook {
     /// Reads the addresses that an INIT or INIT ACK from `source` names.
     pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Self {
-        Self::of(all_named(init).map(|(address, _)| address), source)
+        let mut book = Self::of(all_named(init).map(|(address, _)| address), source);
+        // A peer with one address costs no memory, though it names that.
+        book.0.take_if(|entries| entries.count == 0 && entries.ignored == 0);
+        book
     }
 
     /// The usable ones of addresses that a peer at `source` names, in canonical form.
@@ -52,13 +55,13 @@ impl AddressBook {
                 book.insert(address);
             }
         }
-        if let Some(entries) = &mut book.0 {
-            entries.names_source = names_source;
+        if names_source {
+            book.entries().names_source = true;
         }
         book
     }
 
-    /// Returns whether the list names the source of its packet beside others.
+    /// Returns whether the list names the source of its packet.
     pub(super) fn names_source(&self) -> bool {
         self.0.as_ref().is_some_and(|entries| entries.names_source)
     }
