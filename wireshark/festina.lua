@@ -554,6 +554,7 @@ local function split_frames(payload, whole_bytes)
 end
 
 local CHUNK_NAMES = {
+    [0xb8] = "list of addresses", [0xb9] = "list of addresses received",
     [0xbc] = "session ticket", [0xbd] = "session ticket received", [0xbe] = "challenge of an address",
     [0xbf] = "answer to a challenge",
 }

@@ -239,6 +239,11 @@ size_t festina_endpoint_local_address(const festina_endpoint *endpoint, char *bu
 /* Replaces the socket by one at another address or port while associations live, such as after a change of networks; on failure the old socket stays.
  * Peers of encrypted associations follow, and others if only the port has changed. */
 festina_status festina_endpoint_rebind(const festina_endpoint *endpoint, const char *address);
+/* Opens a further socket while associations live, such as when a network appears; port 0 stands for that of the others. The endpoint needs the setting
+ * "other_addresses" or "paths_max". Peers of encrypted associations are told. */
+festina_status festina_endpoint_add_address(const festina_endpoint *endpoint, const char *address);
+/* Closes one of several sockets while associations live, such as before a network ends. The port does not count. Peers of encrypted associations are told. */
+festina_status festina_endpoint_remove_address(const festina_endpoint *endpoint, const char *address);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */
 festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t port, festina_listener **listener);
@@ -557,7 +562,8 @@ typedef enum festina_path_state {
     FESTINA_PATH_UNCONFIRMED = 0, /* no heartbeat there was answered yet: nothing else is sent there */
     FESTINA_PATH_ACTIVE = 1,
     FESTINA_PATH_POTENTIALLY_FAILED = 2, /* a timeout: other paths carry data (RFC 7829) */
-    FESTINA_PATH_INACTIVE = 3
+    FESTINA_PATH_INACTIVE = 3,
+    FESTINA_PATH_CLOSED = 4 /* the peer has left the address */
 } festina_path_state;
 
 /* The path to one of the peer's addresses. */

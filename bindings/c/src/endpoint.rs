@@ -85,6 +85,18 @@ pub extern "C" fn festina_endpoint_rebind(endpoint: Option<&Endpoint>, address: 
     guard(|| Ok(behind("endpoint", endpoint)?.rebind(address_at(address)?).map_err(OpenError::Bind)?))
 }
 
+/// Opens a further socket.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_add_address(endpoint: Option<&Endpoint>, address: *const c_char) -> Status {
+    guard(|| Ok(behind("endpoint", endpoint)?.add_address(address_at(address)?).map_err(OpenError::Bind)?))
+}
+
+/// Closes one of several sockets.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_remove_address(endpoint: Option<&Endpoint>, address: *const c_char) -> Status {
+    guard(|| Ok(behind("endpoint", endpoint)?.remove_address(address_at(address)?.ip()).map_err(OpenError::Bind)?))
+}
+
 /// Accepts associations with an SCTP port from now on.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_listen(

@@ -44,6 +44,7 @@ impl Path {
                 PathState::Active => 1,
                 PathState::PotentiallyFailed => 2,
                 PathState::Inactive => 3,
+                PathState::Closed => 4,
                 _ => 0,
             },
             carries_data: status.carries_data.into(),

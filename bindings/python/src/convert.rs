@@ -270,6 +270,7 @@ pub(crate) fn path<'py>(py: Python<'py>, status: &PathStatus, stats: &PathStats)
         PathState::Active => "active",
         PathState::PotentiallyFailed => "potentially-failed",
         PathState::Inactive => "inactive",
+        PathState::Closed => "closed",
         _ => "unconfirmed",
     };
     dict.set_item("state", state)?;

@@ -76,6 +76,20 @@ impl Endpoint {
         Ok(())
     }
 
+    fn add_address(&self, address: &str) -> PyResult<()> {
+        self.open()?
+            .endpoint
+            .add_address(address_at(address)?)
+            .map_err(|error| Failure::from(OpenError::Bind(error)))?;
+        Ok(())
+    }
+
+    fn remove_address(&self, address: &str) -> PyResult<()> {
+        let removed = self.open()?.endpoint.remove_address(address_at(address)?.ip());
+        removed.map_err(|error| Failure::from(OpenError::Bind(error)))?;
+        Ok(())
+    }
+
     fn listen(&self, port: &Bound<'_, PyAny>, hold_requests: bool) -> PyResult<Listener> {
         let (open, port) = (self.open()?, convert::port(port)?);
         let options = ListenOptions::default();

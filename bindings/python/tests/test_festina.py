@@ -62,6 +62,18 @@ async def test_messages_arrive_with_what_was_said_of_them() -> None:
         assert pair.near.streams == (65_535, 65_535)
 
 
+async def test_addresses_come_and_go() -> None:
+    config = festina.Config(encryption="off", paths_max=4)
+    async with festina.Endpoint.client(("127.0.0.1", 0), config) as endpoint:
+        host, port = endpoint.local_address
+        for refused in [lambda: endpoint.add_address((host, port)), lambda: endpoint.remove_address((host, port))]:
+            with pytest.raises(festina.BindError):
+                refused()
+        endpoint.add_address(("127.0.0.2", 0))
+        endpoint.remove_address((host, 0))
+        assert endpoint.local_address == ("127.0.0.2", port)
+
+
 async def test_an_endpoint_moves_to_another_socket() -> None:
     async with connected() as pair:
         before = pair.client.local_address

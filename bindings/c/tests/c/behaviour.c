@@ -579,6 +579,28 @@ static void handles_are_freed_in_any_order(void)
     festina_message_free(&message);
 }
 
+static void addresses_come_and_go(void)
+{
+    festina_config *config = NULL;
+    festina_endpoint *endpoint = NULL;
+    char port[8], added[64], address[64];
+
+    OK(festina_config_new(&config));
+    OK(festina_config_set(config, "encryption", "off"));
+    OK(festina_config_set(config, "paths_max", "4"));
+    OK(festina_endpoint_client("127.0.0.1:0", config, &endpoint));
+    EXPECT(festina_endpoint_local_address(endpoint, address, sizeof address) > 0);
+    snprintf(port, sizeof port, "%s", strchr(address, ':') + 1);
+    EXPECT(festina_endpoint_add_address(endpoint, address) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_remove_address(endpoint, address) == FESTINA_SYSTEM);
+    OK(festina_endpoint_add_address(endpoint, "127.0.0.2:0"));
+    OK(festina_endpoint_remove_address(endpoint, address));
+    snprintf(added, sizeof added, "127.0.0.2:%s", port);
+    EXPECT(festina_endpoint_local_address(endpoint, address, sizeof address) > 0 && strcmp(address, added) == 0);
+    festina_endpoint_free(endpoint);
+    festina_config_free(config);
+}
+
 static void an_endpoint_moves_to_another_socket(void)
 {
     struct pair pair = connected(NULL);
@@ -851,6 +873,7 @@ int main(int count, char **arguments)
     KEEP(what_becomes_of_messages_is_told);
     KEEP(the_end_is_told_with_its_reason);
     KEEP(handles_are_freed_in_any_order);
+    KEEP(addresses_come_and_go);
     KEEP(an_endpoint_moves_to_another_socket);
     KEEP(threads_share_an_association);
     KEEP(logs_reach_the_function_of_the_program);

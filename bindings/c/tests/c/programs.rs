@@ -11,7 +11,7 @@ use festina::security::Identity;
 use crate::compiler::{Compiler, is_there, manifest_folder};
 
 /// What `behaviour.c` prints.
-const PROMISES: usize = 18;
+const PROMISES: usize = 19;
 
 /// What `encryption.c` prints.
 const ENCRYPTION_PROMISES: usize = 9;

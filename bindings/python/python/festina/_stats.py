@@ -71,7 +71,7 @@ class Path:
     """The path to one of the peer's addresses. Times are in seconds."""
 
     address: tuple[str, int]
-    state: Literal["unconfirmed", "active", "potentially-failed", "inactive"]
+    state: Literal["unconfirmed", "active", "potentially-failed", "inactive", "closed"]
     """Nothing but heartbeats is sent to an unconfirmed address; other paths carry the data of one that does not answer."""
     carries_data: bool
     """Whether new data leaves by it."""

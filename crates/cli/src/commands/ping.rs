@@ -137,6 +137,7 @@ fn path_reports(association: &Association) -> Vec<PathReport> {
             PathState::Active => "active",
             PathState::PotentiallyFailed => "potentially failed",
             PathState::Inactive => "inactive",
+            PathState::Closed => "closed",
             _ => "unconfirmed",
         },
         carries_data: path.carries_data,

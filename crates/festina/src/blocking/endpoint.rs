@@ -3,7 +3,7 @@
 use std::future::Future;
 #[cfg(unix)]
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
@@ -169,6 +169,22 @@ impl Endpoint {
     /// As [`festina::Endpoint::rebind`](crate::Endpoint::rebind).
     pub fn rebind(&self, address: SocketAddr) -> Result<(), BindError> {
         self.shared.endpoint.rebind(address)
+    }
+
+    /// As [`festina::Endpoint::add_address`](crate::Endpoint::add_address).
+    ///
+    /// # Errors
+    /// As [`festina::Endpoint::add_address`](crate::Endpoint::add_address).
+    pub fn add_address(&self, address: SocketAddr) -> Result<(), BindError> {
+        self.shared.endpoint.add_address(address)
+    }
+
+    /// As [`festina::Endpoint::remove_address`](crate::Endpoint::remove_address).
+    ///
+    /// # Errors
+    /// As [`festina::Endpoint::remove_address`](crate::Endpoint::remove_address).
+    pub fn remove_address(&self, address: IpAddr) -> Result<(), BindError> {
+        self.shared.endpoint.remove_address(address)
     }
 
     /// As [`festina::Endpoint::observe`](crate::Endpoint::observe).

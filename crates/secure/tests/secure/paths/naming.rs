@@ -45,8 +45,8 @@ fn lists_of_addresses_arrive_although_a_third_of_the_datagrams_is_lost() {
         }
         // They may come back.
         networks.cut(0, false, loss);
-        for host in 0..2 {
-            networks.readdress(host, &last[host], &TwoNetworks::of_host(host));
+        for (host, last) in last.iter().enumerate() {
+            networks.readdress(host, last, &TwoNetworks::of_host(host));
         }
         networks.stream(SECOND * 20);
         networks.run_for(SECOND * 100);
