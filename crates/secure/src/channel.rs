@@ -26,7 +26,7 @@ use crate::wire::{ConnectionId, Level, LongHeader, SHORT_OVERHEAD_BYTES};
 
 pub(crate) use input::Input;
 use late::Late;
-pub(crate) use late::{CHALLENGE_BYTES, answers};
+pub(crate) use late::{CHALLENGE_BYTES, answers, spare_in};
 pub(crate) use output::{retry_salt, seal_retry};
 use spares::Chain;
 pub(crate) use spares::{SPARE_BYTES_MAX, Use};

@@ -87,7 +87,11 @@ enum Operation {
     Move {
         host: u8,
         port: u16,
+        /// It says so, with other connection IDs.
+        is_known: bool,
     },
+    /// The server comes to another socket and says so, but a NAT hides the new address.
+    MoveServer,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -357,8 +361,14 @@ impl World {
                 self.is_ending = true;
                 self.client.shutdown(self.now);
             }
-            Operation::Move { host, port } => {
+            Operation::Move { host, port, is_known } => {
                 self.client_address = SocketAddr::from(([198, 51, 100, *host], (*port).max(1)));
+                if *is_known {
+                    self.client.rebind(self.now, |_| Some(true));
+                }
+            }
+            Operation::MoveServer => {
+                self.servers.iter_mut().for_each(|server| server.rebind(self.now, |_| Some(true)));
             }
         }
         self.drain();

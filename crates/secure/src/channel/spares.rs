@@ -14,7 +14,7 @@ use crate::wire::{CONNECTION_ID_BYTES, ConnectionId};
 
 pub(super) const SPARE: u8 = 0xba;
 /// Chunk header and number of a spare.
-const HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 8;
 /// Length of a chunk with a spare and its token.
 pub(crate) const SPARE_BYTES_MAX: usize = HEADER_BYTES + CONNECTION_ID_BYTES + 16;
 

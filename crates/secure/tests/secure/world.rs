@@ -129,6 +129,8 @@ pub(crate) struct World {
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
     pub(crate) sent: [Vec<Vec<u8>>; 2],
+    /// The sides that sent them, in order.
+    pub(crate) senders: Vec<usize>,
     pub(crate) middlebox: Middlebox,
     /// Bytes sent to each address.
     pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
@@ -228,6 +230,7 @@ impl World {
             served: Vec::new(),
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             sent: [Vec::new(), Vec::new()],
+            senders: Vec::new(),
             middlebox: Middlebox::default(),
             sent_to: BTreeMap::new(),
             ids_at: BTreeMap::new(),
@@ -253,6 +256,7 @@ impl World {
     fn put_from(&mut self, from: SocketAddr, side: usize, to: SocketAddr) {
         let datagram = std::mem::take(&mut self.buffer);
         self.sent[side].push(datagram.clone());
+        self.senders.push(side);
         *self.sent_to.entry(to).or_default() += datagram.len();
         self.ids_at.entry([from, to][side]).or_default().extend(destination_id(&datagram));
         self.pass_middlebox(side, Datagram(datagram, from, to));
@@ -309,7 +313,8 @@ impl World {
                 self.server_events.extend(std::iter::from_fn(|| association.poll_event()));
                 let Some(transmit) = association.poll_transmit(self.now, &mut self.buffer) else { break };
                 assert_eq!(transmit.len, self.buffer.len());
-                let from = SocketAddr::new(association.source().unwrap(), address(1).port());
+                let source = association.source().unwrap_or(address(1).ip());
+                let from = SocketAddr::new(source, address(1).port());
                 self.put_from(from, 1, transmit.destination);
             }
         }
