@@ -3,6 +3,8 @@
 mod input;
 mod moving;
 mod output;
+#[cfg(test)]
+mod tests;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
