@@ -363,15 +363,16 @@ impl World {
             }
             Operation::Move { host, port, is_known } => {
                 self.client_address = SocketAddr::from(([198, 51, 100, *host], (*port).max(1)));
-                if *is_known {
-                    self.client.rebind(self.now, |_| Some(true));
-                }
+                self.rebind(*is_known, false);
             }
-            Operation::MoveServer => {
-                self.servers.iter_mut().for_each(|server| server.rebind(self.now, |_| Some(true)));
-            }
+            Operation::MoveServer => self.rebind(false, true),
         }
         self.drain();
+    }
+
+    fn rebind(&mut self, client: bool, servers: bool) {
+        let moving = client.then_some(&mut self.client).into_iter().chain(self.servers.iter_mut().filter(|_| servers));
+        moving.for_each(|side| side.rebind(self.now, |_| Some(true)));
     }
 
     /// Both sides are authenticated and have not waited so long that one could have given up.

@@ -132,7 +132,7 @@ impl Channel {
 
     /// The frame with a client's addresses.
     fn addresses(&self) -> &[u8] {
-        self.further.as_ref().map_or(&[], |further| &further.addresses)
+        self.other.further.as_ref().map_or(&[], |further| &further.addresses)
     }
 
     /// Appends a packet with chunks to this connection ID, or to the one in use.

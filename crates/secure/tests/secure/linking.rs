@@ -21,7 +21,7 @@ fn rebind(world: &mut World, number: u16) {
 
 /// Addresses of the client at which an observer sees the same connection ID.
 fn linked(world: &World) -> Vec<(SocketAddr, SocketAddr)> {
-    let pairs = world.ids_at.iter().flat_map(|one| world.ids_at.iter().map(move |other| (one, other)));
+    let pairs = world.seen.ids_at.iter().flat_map(|one| world.seen.ids_at.iter().map(move |other| (one, other)));
     let pairs = pairs.filter(|((one, ids), (other, others))| one < other && !ids.is_disjoint(others));
     pairs.map(|((one, _), (other, _))| (*one, *other)).collect()
 }
@@ -36,7 +36,7 @@ fn no_connection_id_is_seen_at_two_addresses_of_a_client_that_says_it_moves() {
                 rebind(world, u16::try_from(number).unwrap());
             }
         });
-        assert_eq!((linked(&world), world.ids_at.len()), (vec![], 7), "seed {seed}");
+        assert_eq!((linked(&world), world.seen.ids_at.len()), (vec![], 7), "seed {seed}");
         assert_eq!(moved(&world).last(), Some(&world.client_address));
         let limit = ONE_WAY * 4 + Duration::from_millis(seed);
         assert!(longest.iter().all(|longest| *longest <= limit), "seed {seed}: {longest:?}");
@@ -130,7 +130,7 @@ fn a_thousand_moves_in_a_row_leave_three_ids_to_each_side() {
         assert!(world.run_until(ONE_WAY * 6, |world| world.served[0].association.remote() == elsewhere(number)).0);
     }
     assert_eq!(linked(&world), []);
-    let all = world.ids_at.values().flatten();
+    let all = world.seen.ids_at.values().flatten();
     let accepted = |id: &&ConnectionId| {
         [&world.client, &world.served[0].association].iter().any(|side| side.takes(**id, address(9)))
     };

@@ -184,7 +184,7 @@ fn an_association_is_followed_through_a_hundred_moves_of_both_sides_with_other_c
         world.run_for(Duration::from_secs(1));
     }
     let mut sent = world.sent.each_ref().map(|sent| sent.iter().cloned());
-    let sent: Vec<_> = world.senders.iter().map(|side| (SIDES[*side], sent[*side].next().unwrap())).collect();
+    let sent: Vec<_> = world.seen.senders.iter().map(|side| (SIDES[*side], sent[*side].next().unwrap())).collect();
     let ids: BTreeSet<_> = sent.iter().filter_map(|(_, datagram)| destination_id(datagram).ok()).collect();
     assert!(ids.len() >= 200, "{}", ids.len());
     let [client, _] = read_all(&mut Reader::new(&SUITES, log.keys()), &sent);
