@@ -13,6 +13,8 @@ local CONNECTIONS_MAX = 16384
 -- Initial packets that open no connection; after these, unknown connection IDs are not tried any more.
 local FAILURES_MAX = 65536
 local IDS_PER_CONNECTION_MAX = 30
+-- Those of them that take the place of others at moves, in addition: two for each move.
+local SPARES_PER_CONNECTION_MAX = 2048
 local PACKETS_PER_DATAGRAM_MAX = 64
 local ITEMS_SHOWN_MAX = 256
 local PIECES_MAX = 32
@@ -519,10 +521,10 @@ end
 
 local FRAME_NAMES = {
     [0] = "padding", [1] = "fragment", [2] = "retry", [3] = "token", [4] = "close", [5] = "message", [6] = "early received",
-    [7] = "addresses",
+    [7] = "addresses", [8] = "spare",
 }
 -- Bytes before the contents, and where in them the length stands.
-local FRAME_HEADERS = {[1] = {5, 3, u16}, [2] = {2, 1, byte}, [3] = {2, 1, byte}, [4] = {3}, [5] = {9, 7, u16}, [6] = {2}}
+local FRAME_HEADERS = {[1] = {5, 3, u16}, [2] = {2, 1, byte}, [3] = {2, 1, byte}, [4] = {3}, [5] = {9, 7, u16}, [6] = {2}, [8] = {9}}
 -- Connection IDs, and an INIT chunk behind its length.
 FRAME_HEADERS[7] = {2, 1, function(payload, at)
     local ids_bytes = 8 * (byte(payload, at) or 0)
@@ -553,8 +555,10 @@ local function split_frames(payload, whole_bytes)
     return frames
 end
 
+local SPARE = 0xba
 local CHUNK_NAMES = {
     [0xb8] = "list of addresses", [0xb9] = "list of addresses received",
+    [SPARE] = "spare connection ID",
     [0xbc] = "session ticket", [0xbd] = "session ticket received", [0xbe] = "challenge of an address",
     [0xbf] = "answer to a challenge",
 }
@@ -591,7 +595,7 @@ local OTHER = {client = "server", server = "client"}
 local function new_connection(original)
     local secret = hmac(SHA256, INITIAL_SALT, original)
     return {
-        ids = 0, original = original, initial_secret = secret, keys = {}, tried = {}, streams = {}, tags = {},
+        ids = 0, spares = 0, original = original, initial_secret = secret, keys = {}, tried = {}, streams = {}, tags = {},
         ports = {client = 0, server = 0},
     }
 end
@@ -600,6 +604,14 @@ local function learn_id(connection, id, receiver)
     if not ids[id] and connection.ids < IDS_PER_CONNECTION_MAX then
         ids[id] = {connection = connection, receiver = receiver}
         connection.ids = connection.ids + 1
+    end
+end
+
+-- Learns a connection ID that takes the place of the receiver's at its or its peer's next move.
+local function learn_spare(connection, id, receiver)
+    if #id == 8 and not ids[id] and connection.spares < SPARES_PER_CONNECTION_MAX then
+        ids[id] = {connection = connection, receiver = receiver}
+        connection.spares = connection.spares + 1
     end
 end
 
@@ -732,6 +744,8 @@ local function take_parameters(connection, sender, parameters)
             connection.ports = {client = u16(content, 1), server = u16(content, 3)}
         elseif identifier == 0x3f04 and sender == "server" then
             learn_ids(connection, content, sender)
+        elseif identifier == 0x3f05 and sender == "server" then
+            learn_spare(connection, content:sub(1, 8), sender)
         end
     end
 end
@@ -797,6 +811,7 @@ local fields = {
     ppid = ProtoField.uint32("festina.message.ppid", "Payload protocol identifier"),
     payload = ProtoField.bytes("festina.message.payload", "Payload"),
     addresses = ProtoField.bytes("festina.addresses", "Connection IDs, and the INIT with the addresses"),
+    spare = ProtoField.bytes("festina.spare", "Connection ID for the next move"),
     early_received = ProtoField.uint8("festina.early_received", "Number of messages"),
     parameter = ProtoField.string("festina.parameter", "Parameter"),
     client_port = ProtoField.uint16("festina.client_port", "SCTP port of the client"),
@@ -965,7 +980,14 @@ local function open_first(header, packet, path)
                 entry.parameters = learn(connection, sender, header.level, u16(payload, at + 1), bytes) or entry.parameters
             elseif kind == 7 and header.level == "handshake" and sender == "client" then
                 learn_ids(connection, payload:sub(at + 2, at + 1 + 8 * byte(payload, at + 1)), sender)
+            elseif kind == 8 and header.level == "handshake" and sender == "client" then
+                learn_spare(connection, payload:sub(at + 1, at + 8), sender)
             end
+        end
+    elseif header.level == "short" then
+        for index = 1, math.min(#parts, ITEMS_SHOWN_MAX) do
+            local kind, at, length = parts[index][1], parts[index][2], parts[index][3]
+            if kind == SPARE and length >= 16 then learn_spare(connection, payload:sub(at + 8, at + 15), sender) end
         end
     end
     return entry, payload, parts
@@ -973,7 +995,7 @@ end
 
 local PARAMETER_NAMES = {
     [0x00] = "original destination", [0x0f] = "initial source", [0x3f01] = "INIT", [0x3f02] = "ports", [0x3f03] = "token",
-    [0x3f04] = "connection IDs for further addresses",
+    [0x3f04] = "connection IDs for further addresses", [0x3f05] = "spare connection ID",
 }
 
 local function show_parameters(entry, pinfo, tree, root)
@@ -1012,6 +1034,8 @@ local function show_frames(payload, frames, tree, tvb)
             frame:add(fields.early_received, tvb(start + 1, 1))
         elseif kind == 7 and contents then
             frame:add(fields.addresses, contents)
+        elseif kind == 8 then
+            frame:add(fields.spare, tvb(start + 1, 8))
         end
     end
 end

@@ -471,6 +471,47 @@ mod tests {
     }
 
     #[test]
+    fn an_association_that_moves_a_thousand_times_is_found_by_three_ids_and_takes_one_more_place() {
+        let context = Context::new(festina_sctp::Config::default(), [1; 16]).unwrap();
+        let mut demux = Demux::new(&context);
+        let key = |number: u64| Key {
+            remote: SocketAddr::from(([192, 0, 2, 1], 9)),
+            ports: Ports { local: 1, peer: u16::try_from(number).unwrap() },
+            name: Name::Id(ConnectionId(number.to_be_bytes())),
+            reset_token: None,
+            moved_id: None,
+        };
+        for number in 1..=2 {
+            demux.insert(key(number), None, &number, Side::Own).unwrap();
+        }
+        let at = |steps: usize| (0..steps).fold(ConnectionId(1_u64.to_be_bytes()), |id, _| next_id(&context, id));
+        let mut last = key(1);
+        for moves in 1..=1_000 {
+            let moved = Key { moved_id: Some(next_id(&context, last.moved_id.unwrap_or(at(0)))), ..last };
+            demux.rekey(last, moved);
+            last = moved;
+            if [1, 2, 3, 1_000].contains(&moves) {
+                let found: Vec<usize> =
+                    (0..moves + 4).filter(|steps| demux.find_by_own_id_at_move(at(*steps)) == Some(&1)).collect();
+                // The name stays, and so does the spare of the name; the association drops packets to IDs that count no more.
+                let mut expected = vec![0, 1, moves - 1, moves, moves + 1];
+                expected.sort_unstable();
+                expected.dedup();
+                assert_eq!(found, expected, "after {moves} moves");
+                assert_eq!((demux.name_by_moved.len(), demux.by_name.len()), (1, 2));
+            }
+        }
+        let (other, spare) = (ConnectionId(2_u64.to_be_bytes()), next_id(&context, ConnectionId(2_u64.to_be_bytes())));
+        assert!([other, spare].iter().all(|id| demux.find_by_own_id_at_move(*id) == Some(&2)));
+        // One that claims the ID of another takes nothing from it.
+        demux.rekey(key(2), Key { moved_id: last.moved_id, ..key(2) });
+        assert_eq!(demux.find_by_own_id_at_move(last.moved_id.unwrap()), Some(&1));
+        demux.remove(Key { moved_id: last.moved_id, ..key(2) }, None).unwrap();
+        demux.remove(last, None).unwrap();
+        assert!(demux.name_by_moved.is_empty() && demux.is_empty());
+    }
+
+    #[test]
     fn an_ipv4_address_and_an_ipv6_network_of_64_bits_count_as_one() {
         let same = |one: &str, other: &str| network(one.parse().unwrap()) == network(other.parse().unwrap());
         assert!(same("192.0.2.1", "192.0.2.1") && !same("192.0.2.1", "192.0.2.2"));

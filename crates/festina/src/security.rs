@@ -209,7 +209,7 @@ impl Identity {
         Self::from_der([certificate.der().to_vec()], key.serialize_der())
     }
 
-    /// Makes a new key (Ed25519), to be shown without a certificate. A handshake takes 1,112 bytes of both ends instead of 1,420 (docs/secure-format.md).
+    /// Makes a new key (Ed25519), to be shown without a certificate. A handshake takes 1,132 bytes of both ends instead of 1,440 (docs/secure-format.md).
     /// Peers know the key by its [`fingerprint`](Self::fingerprint), and have to [expect raw public keys](Trust::of_raw_keys).
     ///
     /// # Errors

@@ -4,6 +4,8 @@ mod input;
 mod moving;
 mod naming;
 mod output;
+#[cfg(test)]
+mod tests;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;

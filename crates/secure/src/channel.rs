@@ -27,7 +27,7 @@ use crate::wire::{ConnectionId, Level, LongHeader, SHORT_OVERHEAD_BYTES};
 
 pub(crate) use input::Input;
 use late::Late;
-pub(crate) use late::{CHALLENGE_BYTES, answers};
+pub(crate) use late::{CHALLENGE_BYTES, answers, spare_in};
 pub(crate) use output::{retry_salt, seal_retry};
 use spares::Chain;
 pub(crate) use spares::{SPARE_BYTES_MAX, Use};
@@ -116,6 +116,16 @@ struct Further {
     lists: naming::Lists,
 }
 
+/// Connection IDs other than those of the handshake.
+#[derive(Debug, Default)]
+struct OtherIds {
+    further: Option<Box<Further>>,
+    /// The one that takes the place of the peer's at the next move, if it has given one.
+    spare: Option<Spare>,
+    /// Once a side has moved.
+    chain: Option<Box<Chain>>,
+}
+
 /// The keys of all levels.
 #[derive(Default)]
 struct KeyRing {
@@ -129,11 +139,7 @@ struct KeyRing {
 pub(crate) struct Channel {
     tls: Tls,
     ids: Ids,
-    further: Option<Box<Further>>,
-    /// The connection ID that takes the place of the peer's at the next move, if it has given one.
-    spare: Option<Spare>,
-    /// Once a side has moved.
-    chain: Option<Box<Chain>>,
+    other: OtherIds,
     keys: KeyRing,
     budget: Budget,
     /// The path of the latest datagram, with a budget of its own, if it came from elsewhere during a server's handshake. It is answered there: the client
@@ -186,9 +192,7 @@ impl Channel {
         Ok(Self {
             tls,
             ids,
-            further: None,
-            spare: None,
-            chain: None,
+            other: OtherIds::default(),
             keys: KeyRing { initial, ..KeyRing::default() },
             budget: Budget::default(),
             aside: None,
@@ -252,14 +256,14 @@ impl Channel {
     /// Takes packets with these connection IDs, too.
     pub(crate) fn take_further(&mut self, own: Vec<ConnectionId>) {
         if !own.is_empty() {
-            self.further.get_or_insert_default().own = own;
+            self.other.further.get_or_insert_default().own = own;
         }
     }
 
     /// Sends packets to further addresses of the peer with these connection IDs, one for each path.
     pub(crate) fn send_further(&mut self, of_peer: Vec<ConnectionId>) {
         if !of_peer.is_empty() {
-            self.further.get_or_insert_default().of_peer = of_peer;
+            self.other.further.get_or_insert_default().of_peer = of_peer;
         }
     }
 
@@ -270,18 +274,18 @@ impl Channel {
 
     /// Sends this frame with a client's last handshake bytes.
     pub(crate) fn send_addresses(&mut self, frame: Vec<u8>) {
-        self.further.get_or_insert_default().addresses = frame;
+        self.other.further.get_or_insert_default().addresses = frame;
     }
 
     /// The INIT with a client's addresses, on a server. Authentic once the channel is complete.
     pub(crate) fn take_addresses(&mut self) -> Option<Vec<u8>> {
-        let further = self.further.as_mut()?;
+        let further = self.other.further.as_mut()?;
         Some(core::mem::take(&mut further.addresses)).filter(|init| !init.is_empty())
     }
 
     /// The connection ID of a datagram of this size on this path.
     fn id_on(&mut self, path: PathId, bytes: usize) -> Option<ConnectionId> {
-        let further = || self.further.as_ref()?.of_peer.get(path.index().checked_sub(1)?).copied();
+        let further = || self.other.further.as_ref()?.of_peer.get(path.index().checked_sub(1)?).copied();
         further().or_else(|| self.choose_id(bytes))
     }
 
@@ -417,7 +421,7 @@ impl Channel {
         self.keys.early = None;
         self.keys.handshake = None;
         self.opening = Opening::default();
-        if let Some(further) = &mut self.further {
+        if let Some(further) = &mut self.other.further {
             further.addresses = Vec::new();
         }
         for space in [Space::Initial, Space::Handshake] {

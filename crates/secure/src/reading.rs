@@ -5,11 +5,12 @@
 mod key_log;
 mod keys;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
 pub use rustls::Side;
 
+use crate::channel::spare_in;
 use crate::messages;
 use crate::parameters::{FURTHER_IDS_MAX, Parameters, read_ids};
 use crate::reassembly::Reassembly;
@@ -25,9 +26,11 @@ pub use keys::Suites;
 
 /// Associations that are followed at a time; of more, the one without an authentic packet for the longest is forgotten.
 const CONNECTIONS_MAX: usize = 4_096;
-/// Connection IDs of one association: the client's, the original one, one for each server association that copies of the hello begin, and those for further
-/// addresses of both sides.
-const IDS_MAX: usize = 8 + 2 * FURTHER_IDS_MAX;
+/// Connection IDs that one association has been given for moves. Of more, the oldest is forgotten: each side uses at most three.
+const SPARES_MAX: usize = 8;
+/// Connection IDs of one association: the client's, the original one, one for each server association that copies of the hello begin, those for further
+/// addresses of both sides, and those for moves.
+const IDS_MAX: usize = 8 + 2 * FURTHER_IDS_MAX + SPARES_MAX;
 /// Handshake bytes of each side that are kept: a client's hello, or the beginning of a server's answer.
 const HANDSHAKE_BYTES_MAX: usize = 8 << 10;
 /// Packets of one datagram that are read. Endpoints give Linux at most as many to segment.
@@ -63,6 +66,8 @@ pub struct Reader {
 #[derive(Debug)]
 struct Connection {
     ids: Vec<ConnectionId>,
+    /// Those of them for moves, the oldest first.
+    spares: VecDeque<ConnectionId>,
     /// The number of the latest authentic packet.
     latest: u64,
     random: Option<[u8; 32]>,
@@ -99,6 +104,7 @@ impl Connection {
     fn new() -> Self {
         Self {
             ids: Vec::new(),
+            spares: VecDeque::new(),
             latest: 0,
             random: None,
             ports: None,
@@ -109,20 +115,23 @@ impl Connection {
         }
     }
 
-    /// Reads the frames of a packet. The first message is parsed once, when it is complete. Returns connection IDs for further addresses of the sender.
-    fn frames(&mut self, level: Level, sender: Side, payload: &[u8]) -> Vec<ConnectionId> {
+    /// Reads the frames of a packet. The first message is parsed once, when it is complete. Returns connection IDs for further addresses of the sender, and
+    /// its spare.
+    fn frames(&mut self, level: Level, sender: Side, payload: &[u8]) -> (Vec<ConnectionId>, Option<ConnectionId>) {
+        let none = (Vec::new(), None);
         if (level, sender) == (Level::Handshake, Side::Client) {
-            let mut frames = Frames(payload).map_while(Result::ok);
-            let ids =
-                frames.find_map(|frame| if let Frame::Addresses { ids, .. } = frame { read_ids(ids) } else { None });
-            return ids.unwrap_or_default();
+            return Frames(payload).map_while(Result::ok).fold(none, |(further, spare), frame| match frame {
+                Frame::Addresses { ids, .. } => (read_ids(ids).unwrap_or_default(), spare),
+                Frame::Spare(id) => (further, Some(id)),
+                _ => (further, spare),
+            });
         }
         let place = match (level, sender) {
             (Level::Initial, Side::Client) => &mut self.hello,
             (Level::Handshake, Side::Server) => &mut self.answer,
-            _ => return Vec::new(),
+            _ => return none,
         };
-        let Some(handshake) = place else { return Vec::new() };
+        let Some(handshake) = place else { return none };
         for frame in Frames(payload).map_while(Result::ok) {
             if let Frame::Fragment { offset, bytes } = frame {
                 handshake.insert(offset, bytes);
@@ -136,12 +145,12 @@ impl Connection {
             }
             Side::Server => messages::is_complete(text).then(|| messages::server_parameters(text)),
         };
-        let Some(parameters) = parameters else { return Vec::new() };
+        let Some(parameters) = parameters else { return none };
         *place = None;
-        let Some(Parameters { init, ports, further_ids, .. }) = parameters else { return Vec::new() };
+        let Some(Parameters { init, ports, further_ids, spare, .. }) = parameters else { return none };
         self.inits[index(sender)] = init;
         self.ports = if sender == Side::Client { ports } else { self.ports };
-        further_ids.unwrap_or_default()
+        (further_ids.unwrap_or_default(), spare.map(|spare| spare.id))
     }
 
     fn ports(&self, sender: Side) -> [u16; 2] {
@@ -268,6 +277,21 @@ impl Reader {
         }
     }
 
+    /// Remembers an ID that the receiver may use from a move on.
+    fn know_spare(&mut self, number: u64, id: ConnectionId, receiver: Side) {
+        let Some(connection) = self.connections.get_mut(&number).filter(|_| !self.ids.contains_key(&id)) else {
+            return;
+        };
+        if connection.spares.len() >= SPARES_MAX
+            && let Some(oldest) = connection.spares.pop_front()
+        {
+            connection.ids.retain(|id| *id != oldest);
+            self.ids.remove(&oldest);
+        }
+        connection.spares.push_back(id);
+        self.know(number, id, receiver);
+    }
+
     /// Takes the contents of an opened packet.
     fn take(&mut self, number: u64, sender: Side, header: Header, payload: &[u8], chunks: &mut Vec<u8>) -> Seen {
         if let Header::Long(header) = header {
@@ -278,11 +302,13 @@ impl Reader {
         self.latest.remove(&connection.latest);
         self.latest.insert(self.packets, number);
         connection.latest = self.packets;
-        let mut further = Vec::new();
-        match header {
-            Header::Short(_) => chunks.extend_from_slice(payload),
+        let (further, spare) = match header {
+            Header::Short(_) => {
+                chunks.extend_from_slice(payload);
+                (Vec::new(), spare_in(payload))
+            }
             Header::Long(header) => {
-                further = connection.frames(header.level, sender, payload);
+                let given = connection.frames(header.level, sender, payload);
                 let holds_init = match sender {
                     Side::Client => header.level == Level::Initial,
                     Side::Server => header.level == Level::Handshake,
@@ -290,13 +316,17 @@ impl Reader {
                 if holds_init {
                     chunks.extend_from_slice(&connection.inits[index(sender)]);
                 }
+                given
             }
-        }
+        };
         let ports = connection.ports(sender);
         // Anyone can open Initial packets; without secrets nothing else of the association can be read.
         let has_secrets = connection.random.is_some_and(|random| self.keys.session(&random).is_some());
         for id in further {
             self.know(number, id, sender);
+        }
+        if let Some(spare) = spare {
+            self.know_spare(number, spare, sender);
         }
         if has_secrets {
             Seen::Opened(sender, ports)

@@ -87,7 +87,11 @@ enum Operation {
     Move {
         host: u8,
         port: u16,
+        /// It says so, with other connection IDs.
+        is_known: bool,
     },
+    /// The server comes to another socket and says so, but a NAT hides the new address.
+    MoveServer,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -357,11 +361,18 @@ impl World {
                 self.is_ending = true;
                 self.client.shutdown(self.now);
             }
-            Operation::Move { host, port } => {
+            Operation::Move { host, port, is_known } => {
                 self.client_address = SocketAddr::from(([198, 51, 100, *host], (*port).max(1)));
+                self.rebind(*is_known, false);
             }
+            Operation::MoveServer => self.rebind(false, true),
         }
         self.drain();
+    }
+
+    fn rebind(&mut self, client: bool, servers: bool) {
+        let moving = client.then_some(&mut self.client).into_iter().chain(self.servers.iter_mut().filter(|_| servers));
+        moving.for_each(|side| side.rebind(self.now, |_| Some(true)));
     }
 
     /// Both sides are authenticated and have not waited so long that one could have given up.

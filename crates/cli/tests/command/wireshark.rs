@@ -87,13 +87,47 @@ async fn deliver(from: &Association, to: &Association, payload: &[u8]) {
     assert_eq!(*received.payload(), payload);
 }
 
-/// Two associations with this cipher suite: one with messages both ways before and after two key updates, and one with an early message.
-async fn exchange(suite: CipherSuite, has_several_addresses: bool, shared: &Shared) {
+fn tapped(shared: &Shared) -> MemoryNetwork {
     let tap = shared.clone();
-    let network = MemoryNetwork::with_filter(move |from, to, packet| {
+    MemoryNetwork::with_filter(move |from, to, packet| {
         tap.lock().expect("not poisoned").packets.push((from, to, packet.to_vec()));
         true
-    });
+    })
+}
+
+/// An association whose client moves twice, and then its server, with a message both ways after each move.
+async fn roam(shared: &Shared) {
+    let network = tapped(shared);
+    let bind = async |address: &str, config| {
+        let socket = network.bind(address.parse().expect("an address")).expect("it is free");
+        Endpoint::bind_on(socket, config).await.expect("sound settings")
+    };
+    let [client, server] = settings(CipherSuite::TLS13_AES_128_GCM_SHA256, shared);
+    let (client, server) = (bind(CLIENT[0], client).await, bind(SERVER[0], server).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
+    let connect = client.connect_with(server.local_addr(), ConnectOptions::default().server_name(NAME));
+    let (near, far) = tokio::join!(connect, listener.accept());
+    let (near, far) = (near.expect("connected"), far.expect("accepted"));
+    for (round, address) in
+        [None, Some("10.0.2.2:40000"), Some("10.0.3.2:40000"), Some("10.0.3.1:9899")].into_iter().enumerate()
+    {
+        let (moving, follower) = if round == 3 { (&server, &near) } else { (&client, &far) };
+        if let Some(address) = address.map(|address| address.parse().expect("an address")) {
+            moving.rebind(address).expect("it is free");
+            while follower.remote_addr() != address {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        deliver(&near, &far, format!("to the server {round}").as_bytes()).await;
+        deliver(&far, &near, format!("to the client {round}").as_bytes()).await;
+    }
+    let (ended, _) = tokio::join!(near.shutdown(), far.closed());
+    ended.expect("a good end");
+}
+
+/// Two associations with this cipher suite: one with messages both ways before and after two key updates, and one with an early message.
+async fn exchange(suite: CipherSuite, has_several_addresses: bool, shared: &Shared) {
+    let network = tapped(shared);
     let [client, server] = settings(suite, shared);
     let bind = async |[first, second]: [&str; 2], config| {
         let socket = |address: &str| network.bind(address.parse().expect("an address")).expect("it is free");
@@ -126,10 +160,13 @@ async fn exchange(suite: CipherSuite, has_several_addresses: bool, shared: &Shar
 }
 
 fn record(suite: CipherSuite, has_several_addresses: bool) -> Recorded {
+    record_of(async |shared| exchange(suite, has_several_addresses, shared).await)
+}
+
+fn record_of(exchange: impl AsyncFnOnce(&Shared)) -> Recorded {
     let shared = Shared::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let run =
-        async { tokio::time::timeout(Duration::from_secs(60), exchange(suite, has_several_addresses, &shared)).await };
+    let run = async { tokio::time::timeout(Duration::from_secs(60), exchange(&shared)).await };
     runtime.block_on(run).expect("it ends in time");
     drop(runtime);
     std::mem::take(&mut *shared.lock().expect("not poisoned"))
@@ -247,6 +284,26 @@ fn tshark_decrypts_every_cipher_suite_with_key_updates_and_early_messages() {
         let ports = payloads(&fields(&["festina.client_port", "festina.server_port"], &[]));
         assert!(ports.iter().any(|ports| ports.starts_with("5001\t5000")), "{name}: {ports:?}");
     }
+}
+
+#[test]
+fn tshark_and_trace_follow_moves_with_other_connection_ids() {
+    let recorded = record_of(roam);
+    let capture = folder("moves").join("moves.pcapng");
+    std::fs::write(&capture, pcapng(&recorded, &recorded.key_log)).expect("it can be written");
+    let output = Command::new(env!("CARGO_BIN_EXE_festina")).args(["trace", "thin"]).arg(&capture).output();
+    let text = String::from_utf8_lossy(&output.expect("it can be run").stdout).into_owned();
+    assert!(text.contains(" with data") && !text.contains("not decrypted"), "{text}");
+    for passes in [&[][..], &["-2"]] {
+        let arguments = [passes, &["-T", "fields", "-e", "data.data", "-e", "_ws.expert"]].concat();
+        let Some(text) = tshark(&capture, &capture, &arguments) else { return };
+        for message in (0..4).flat_map(|round| ["server", "client"].map(|side| format!("to the {side} {round}"))) {
+            assert!(text.contains(&hex(message.as_bytes())), "{message}: {text}");
+        }
+        assert!(!text.contains("Not decrypted") && !text.contains("Malformed"), "{text}");
+    }
+    let shown = tshark(&capture, &capture, &["-V"]).expect("it is installed");
+    assert!(shown.contains("spare connection ID") && shown.contains("Connection ID for the next move"), "{shown}");
 }
 
 #[test]

@@ -35,8 +35,9 @@ use rustls::Side;
 
 use super::Channel;
 use super::naming::{LIST, RECEIVED};
-use super::spares::SPARE;
+use super::spares::{HEADER_BYTES, SPARE};
 use crate::error::DatagramDropped;
+use crate::parameters::Spare;
 use crate::tls::Space;
 use crate::wire::ConnectionId;
 
@@ -225,6 +226,20 @@ pub(crate) fn answers(mut chunks: &[u8]) -> impl Iterator<Item = u64> {
         chunks = rest;
         Some(u64::from_be_bytes(*nonce))
     })
+}
+
+/// The connection ID of the first spare among the chunks at the front of a packet.
+pub(crate) fn spare_in(mut chunks: &[u8]) -> Option<ConnectionId> {
+    while let Some(&[kind @ (SPARE | FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER), _, high, low]) =
+        chunks.first_chunk()
+    {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if kind == SPARE {
+            return Some(Spare::read(chunks.get(HEADER_BYTES..length)?)?.id);
+        }
+        chunks = chunks.get(length.next_multiple_of(4).max(4)..)?;
+    }
+    None
 }
 
 fn nonce_chunk(kind: u8, nonce: u64) -> [u8; CHALLENGE_BYTES] {

@@ -132,11 +132,11 @@ impl Channel {
 
     /// The frame with a client's addresses.
     fn addresses(&self) -> &[u8] {
-        self.further.as_ref().map_or(&[], |further| &further.addresses)
+        self.other.further.as_ref().map_or(&[], |further| &further.addresses)
     }
 
     /// Appends a packet with chunks to this connection ID, or to the one in use.
-    pub(super) fn seal_to(&mut self, datagram: &mut Vec<u8>, to: Option<ConnectionId>, path: PathId, chunks: &[u8]) {
+    pub(crate) fn seal_to(&mut self, datagram: &mut Vec<u8>, to: Option<ConnectionId>, path: PathId, chunks: &[u8]) {
         let to = to.or_else(|| self.id_on(path, usize::MAX));
         let (Some(to), Some(traffic)) = (to, &mut self.keys.traffic) else { return };
         let start = datagram.len();

@@ -14,7 +14,7 @@ use crate::wire::{CONNECTION_ID_BYTES, ConnectionId};
 
 pub(super) const SPARE: u8 = 0xba;
 /// Chunk header and number of a spare.
-const HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 8;
 /// Length of a chunk with a spare and its token.
 pub(crate) const SPARE_BYTES_MAX: usize = HEADER_BYTES + CONNECTION_ID_BYTES + 16;
 
@@ -55,22 +55,22 @@ pub(super) struct Chain {
 impl Channel {
     /// Takes the spare that the peer gave in the handshake.
     pub(crate) fn take_first_spare(&mut self, spare: Spare) {
-        self.spare = Some(spare);
+        self.other.spare = Some(spare);
     }
 
     /// The peer gives no spare after all, or this side does not.
     pub(crate) fn keep_ids(&mut self) {
-        self.spare = None;
+        self.other.spare = None;
     }
 
     /// Returns whether connection IDs change at moves.
     fn changes_ids(&self) -> bool {
-        self.spare.is_some() || self.chain.is_some()
+        self.other.spare.is_some() || self.other.chain.is_some()
     }
 
     fn chain(&mut self) -> &mut Chain {
         let (local, peer) = (self.ids.local, self.ids.peer.unwrap_or(self.ids.original));
-        self.chain.get_or_insert_with(|| {
+        self.other.chain.get_or_insert_with(|| {
             Box::new(Chain {
                 local,
                 number: 0,
@@ -87,21 +87,21 @@ impl Channel {
 
     /// The connection ID that the peer uses.
     pub(crate) fn local_id(&self) -> ConnectionId {
-        self.chain.as_ref().map_or(self.ids.local, |chain| chain.local)
+        self.other.chain.as_ref().map_or(self.ids.local, |chain| chain.local)
     }
 
     /// The connection ID in packets to the peer on the path of the handshake.
     pub(super) fn peer_id(&self) -> Option<ConnectionId> {
-        self.chain.as_ref().map(|chain| chain.peer).or(self.ids.peer)
+        self.other.chain.as_ref().map(|chain| chain.peer).or(self.ids.peer)
     }
 
     /// Returns how this side uses a connection ID; `None` if it is none of its own.
     pub(crate) fn use_of(&self, id: ConnectionId, now: Instant, context: &Context) -> Option<Use> {
         let local = self.local_id();
-        if id == local || self.further.as_ref().is_some_and(|further| further.own.contains(&id)) {
+        if id == local || self.other.further.as_ref().is_some_and(|further| further.own.contains(&id)) {
             return Some(Use::Current);
         }
-        let former = self.chain.as_ref().and_then(|chain| chain.former);
+        let former = self.other.chain.as_ref().and_then(|chain| chain.former);
         if former.is_some_and(|(former, until)| former == id && now < until) {
             return Some(Use::Former);
         }
@@ -110,25 +110,25 @@ impl Channel {
 
     /// The peer has used the spare. The ID before it counts for as long as its packets may be late.
     pub(crate) fn advance(&mut self, now: Instant, context: &Context, late: Duration) {
-        let spare = self.spare;
+        let spare = self.other.spare;
         let chain = self.chain();
         chain.former = Some((chain.local, now + late));
         chain.local = next_id(context, chain.local);
         chain.number = chain.number.saturating_add(1);
         if !core::mem::take(&mut chain.has_moved) && spare.is_some() {
             chain.elsewhere = spare;
-            self.spare = None;
+            self.other.spare = None;
         }
     }
 
     /// The connection ID in packets to an address that is not in use yet, if it is not the one in use.
     pub(crate) fn id_elsewhere(&self) -> Option<ConnectionId> {
-        self.chain.as_ref()?.elsewhere.map(|spare| spare.id)
+        self.other.chain.as_ref()?.elsewhere.map(|spare| spare.id)
     }
 
     /// This side sends from another address from now on. Returns whether packets to the peer have another ID.
     pub(crate) fn begin_move(&mut self) -> bool {
-        let Some(Spare { id, reset_token }) = self.spare.take() else { return false };
+        let Some(Spare { id, reset_token }) = self.other.spare.take() else { return false };
         let chain = self.chain();
         (chain.peer, chain.has_moved) = (id, true);
         self.reset_token = reset_token;
@@ -146,19 +146,19 @@ impl Channel {
 
     /// Writes the next datagrams for the peer's new address, unless they are longer than `bytes_max`.
     pub(crate) fn divert(&mut self, bytes_max: usize) {
-        if let Some(chain) = &mut self.chain {
+        if let Some(chain) = &mut self.other.chain {
             (chain.diverted_bytes_max, chain.is_diverted) = (bytes_max, false);
         }
     }
 
     /// Returns whether the latest datagram was written for the peer's new address.
     pub(crate) fn is_diverted(&self) -> bool {
-        self.chain.as_ref().is_some_and(|chain| chain.is_diverted)
+        self.other.chain.as_ref().is_some_and(|chain| chain.is_diverted)
     }
 
     /// The connection ID of a datagram of this size on the path of the handshake.
     pub(super) fn choose_id(&mut self, bytes: usize) -> Option<ConnectionId> {
-        if let Some(chain) = &mut self.chain
+        if let Some(chain) = &mut self.other.chain
             && let Some(spare) = chain.elsewhere.filter(|_| bytes <= chain.diverted_bytes_max)
         {
             chain.is_diverted = true;
@@ -173,7 +173,7 @@ impl Channel {
         context: &Context,
         token: impl FnOnce(ConnectionId) -> Option<[u8; 16]>,
     ) -> Vec<u8> {
-        let Some(chain) = &self.chain else { return Vec::new() };
+        let Some(chain) = &self.other.chain else { return Vec::new() };
         let id = next_id(context, chain.local);
         let spare = Spare { id, reset_token: token(id) };
         let mut chunk = vec![SPARE, 0, 0, 0];
@@ -191,7 +191,7 @@ impl Channel {
         let (number, spare) = (u32::from_be_bytes(*number), Spare::read(spare).ok_or(DatagramDropped::Frames)?);
         if self.changes_ids() && number > self.chain().number_of_peer {
             self.chain().number_of_peer = number;
-            self.spare = Some(spare);
+            self.other.spare = Some(spare);
         }
         Ok(())
     }

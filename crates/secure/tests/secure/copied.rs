@@ -169,16 +169,16 @@ fn a_relay_that_passes_the_challenge_and_its_answer_on_does_not_take_the_clients
         world.deliver_from(elsewhere(), 1, answer);
     }
     // The relay gets copies of all datagrams from now on, and the client gets the originals.
-    let before = world.sent_to[&elsewhere()];
+    let before = world.seen.sent_to[&elsewhere()];
     world.served[0].association.send(world.now, Message::new(vec![7; 1_000])).unwrap();
     world.run_for(Duration::from_millis(60));
-    assert!(world.sent_to[&elsewhere()] - before > 1_000 && world.client_received.len() == 1);
+    assert!(world.seen.sent_to[&elsewhere()] - before > 1_000 && world.client_received.len() == 1);
     world.run_for(Duration::from_secs(3));
-    let before = world.sent_to[&elsewhere()];
+    let before = world.seen.sent_to[&elsewhere()];
     world.served[0].association.send(world.now, Message::new(vec![7; 1_000])).unwrap();
     world.send(b"directly");
     world.run_for(Duration::from_secs(3));
-    assert_eq!(world.sent_to[&elsewhere()], before, "a relay that passes nothing on is forgotten");
+    assert_eq!(world.seen.sent_to[&elsewhere()], before, "a relay that passes nothing on is forgotten");
     assert_eq!((world.served[0].association.remote(), moved(&world)), (address(0), vec![]));
     let received: Vec<_> = world.served[0].received.iter().map(|message| &message.payload()[..]).collect();
     assert_eq!(received, [&b"hello"[..], b"relayed", b"directly"]);

@@ -212,7 +212,8 @@ fn a_thousand_packets_that_an_attacker_sends_on_or_repeats_from_elsewhere_move_n
         }
     });
     assert!(spoofed >= 1_000, "{spoofed} packets");
-    let challenged: Vec<_> = world.sent_to.iter().filter(|(to, _)| **to != address(0) && **to != address(1)).collect();
+    let challenged: Vec<_> =
+        world.seen.sent_to.iter().filter(|(to, _)| **to != address(0) && **to != address(1)).collect();
     assert!(challenged.len() > 50, "{}", challenged.len());
     for (to, sent_bytes) in challenged {
         assert!(*sent_bytes <= 3 * received[to], "{sent_bytes} bytes to {to} for {}", received[to]);

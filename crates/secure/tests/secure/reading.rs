@@ -1,9 +1,10 @@
 //! Captured datagrams, read with logged secrets.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use festina_secure::reading::{KeyLog, Reader, Seen, Suites};
-use festina_secure::wire::{ConnectionId, Frame, Level};
+use festina_secure::wire::{ConnectionId, Frame, Level, destination_id};
 use festina_secure::{LongKeys, initial_keys};
 use festina_units::Duration;
 use proptest::prelude::*;
@@ -164,6 +165,30 @@ fn of_too_many_associations_the_one_silent_for_the_longest_is_forgotten() {
         let seen = reader.read(&datagrams.last().unwrap().1, &mut chunks);
         assert_eq!(matches!(seen, Seen::Opened(..)), expected_last, "{seen:?}");
     }
+}
+
+#[test]
+fn an_association_is_followed_through_a_hundred_moves_of_both_sides_with_other_connection_ids() {
+    let (tls, log) = logged_tls(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let mut world = World::new(Setup::new(&tls, link(&[]), 1));
+    world.send(b"hello");
+    world.run_for(Duration::from_secs(3));
+    for number in 0..100 {
+        world.send(format!("message {number}").as_bytes());
+        if number % 3 == 2 {
+            world.served[0].association.rebind(world.now, |_| Some(true));
+        } else {
+            world.client_address.set_port(10_000 + number);
+            world.client.rebind(world.now, |_| Some(true));
+        }
+        world.run_for(Duration::from_secs(1));
+    }
+    let mut sent = world.sent.each_ref().map(|sent| sent.iter().cloned());
+    let sent: Vec<_> = world.seen.senders.iter().map(|side| (SIDES[*side], sent[*side].next().unwrap())).collect();
+    let ids: BTreeSet<_> = sent.iter().filter_map(|(_, datagram)| destination_id(datagram).ok()).collect();
+    assert!(ids.len() >= 200, "{}", ids.len());
+    let [client, _] = read_all(&mut Reader::new(&SUITES, log.keys()), &sent);
+    assert!((0..100).all(|number| holds(&client, format!("message {number}").as_bytes())));
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_copy_of_the_last_handshake_packet_that_arrives_first_takes_nothing_from_the
         world.run_for(Duration::from_millis(51));
         assert_eq!(world.client_received.len(), 3, "half a round trip later");
         world.run_for(Duration::from_secs(5));
-        assert!(world.sent_to[&elsewhere] <= 3 * copy.len(), "{:?}", world.sent_to);
+        assert!(world.seen.sent_to[&elsewhere] <= 3 * copy.len(), "{:?}", world.seen.sent_to);
         assert_eq!(world.served[0].association.remote(), address(0));
     }
 }
@@ -145,7 +145,7 @@ fn copies_of_a_hello_to_the_servers_own_id_are_answered_within_three_times_their
     for _ in 0..40 {
         world.deliver_from(elsewhere, 1, &copy);
     }
-    assert!((1..=3 * copy.len()).contains(&world.sent_to[&elsewhere]), "copies of one packet count once");
+    assert!((1..=3 * copy.len()).contains(&world.seen.sent_to[&elsewhere]), "copies of one packet count once");
     let is_up = |world: &World| world.core().state() == AssociationState::Established;
     assert!(world.run_until(Duration::from_secs(3), is_up).0, "{:?}", world.client.failure());
     assert_eq!(world.established().unwrap().association.remote(), address(0));

@@ -16,11 +16,17 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// An association whose server restarts with this private key.
 fn restarted(key: &[u8]) -> World {
+    restarted_after(key, |_| {})
+}
+
+/// The same after `meddle`.
+fn restarted_after(key: &[u8], meddle: impl FnOnce(&mut World)) -> World {
     let tls = tls();
     let mut world = World::new(Setup { reset_secret: KEY, ..Setup::new(&tls, link(&[]), 1) });
     world.send(b"hello");
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
     world.run_for(Duration::from_secs(2));
+    meddle(&mut world);
     world.served.clear();
     let context = Context::new(config(), [7; 16]).unwrap();
     let listener = Listener::new(&context, Arc::clone(&tls.1), [8; 32], HalfOpenLimits::default()).unwrap();
@@ -40,6 +46,34 @@ fn rfc9000_10_3_a_client_notices_within_a_round_trip_that_its_server_was_restart
     assert!(world.run_until(MINUTE, is_reset).0, "{:?}", world.client_events);
     assert!(world.now - begin <= Duration::from_millis(100), "{:?}", world.now - begin);
     assert!(world.client.is_finished(world.now) && world.client.failure().is_none());
+}
+
+#[test]
+fn rfc9000_10_3_a_client_notices_it_also_after_moves_and_in_the_midst_of_one() {
+    for moves in 1..4 {
+        let mut world = restarted_after(KEY, |world| {
+            for _ in 1..moves {
+                world.client_address.set_port(world.client_address.port() + 1);
+                world.client.rebind(world.now, |_| Some(true));
+                world.run_for(Duration::from_secs(1));
+            }
+        });
+        let before = world.client.reset_token().unwrap();
+        world.client.rebind(world.now, |_| Some(true));
+        assert_ne!(world.client.reset_token(), Some(before), "each ID has a token of its own");
+        let begin = world.now;
+        assert!(world.run_until(MINUTE, is_reset).0, "{moves}: {:?}", world.client_events);
+        assert!(world.now - begin <= Duration::from_millis(100), "{moves}: {:?}", world.now - begin);
+    }
+    // A server that moves gives its client the token of its new ID as well.
+    let mut world = restarted_after(KEY, |world| {
+        let before = world.client.reset_token().unwrap();
+        world.served[0].association.rebind(world.now, |_| Some(true));
+        world.run_for(Duration::from_secs(2));
+        assert!(world.client.reset_token().is_some_and(|token| token != before));
+    });
+    world.send(b"is anybody there");
+    assert!(world.run_until(MINUTE, is_reset).0, "{:?}", world.client_events);
 }
 
 #[test]

@@ -115,6 +115,17 @@ pub(crate) struct Server {
     pub(crate) holds: bool,
 }
 
+/// Datagrams as an observer of all networks sees them.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The sides that sent them, in order.
+    pub(crate) senders: Vec<usize>,
+    /// Bytes sent to each address.
+    pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
+    /// The connection IDs of packets from and to each address of the client.
+    pub(crate) ids_at: BTreeMap<SocketAddr, BTreeSet<ConnectionId>>,
+}
+
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) client: SecureAssociation,
@@ -129,11 +140,8 @@ pub(crate) struct World {
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
     pub(crate) sent: [Vec<Vec<u8>>; 2],
+    pub(crate) seen: Seen,
     pub(crate) middlebox: Middlebox,
-    /// Bytes sent to each address.
-    pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
-    /// The connection IDs of packets from and to each address of the client, as an observer there sees them.
-    pub(crate) ids_at: BTreeMap<SocketAddr, BTreeSet<ConnectionId>>,
     pub(crate) dropped: [Vec<DatagramDropped>; 2],
     pub(crate) server: Server,
     buffer: Vec<u8>,
@@ -228,9 +236,8 @@ impl World {
             served: Vec::new(),
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             sent: [Vec::new(), Vec::new()],
+            seen: Seen::default(),
             middlebox: Middlebox::default(),
-            sent_to: BTreeMap::new(),
-            ids_at: BTreeMap::new(),
             dropped: [Vec::new(), Vec::new()],
             server: Server::default(),
             buffer: Vec::new(),
@@ -253,8 +260,9 @@ impl World {
     fn put_from(&mut self, from: SocketAddr, side: usize, to: SocketAddr) {
         let datagram = std::mem::take(&mut self.buffer);
         self.sent[side].push(datagram.clone());
-        *self.sent_to.entry(to).or_default() += datagram.len();
-        self.ids_at.entry([from, to][side]).or_default().extend(destination_id(&datagram));
+        self.seen.senders.push(side);
+        *self.seen.sent_to.entry(to).or_default() += datagram.len();
+        self.seen.ids_at.entry([from, to][side]).or_default().extend(destination_id(&datagram));
         self.pass_middlebox(side, Datagram(datagram, from, to));
     }
 
@@ -309,7 +317,8 @@ impl World {
                 self.server_events.extend(std::iter::from_fn(|| association.poll_event()));
                 let Some(transmit) = association.poll_transmit(self.now, &mut self.buffer) else { break };
                 assert_eq!(transmit.len, self.buffer.len());
-                let from = SocketAddr::new(association.source().unwrap(), address(1).port());
+                let source = association.source().unwrap_or(address(1).ip());
+                let from = SocketAddr::new(source, address(1).port());
                 self.put_from(from, 1, transmit.destination);
             }
         }
