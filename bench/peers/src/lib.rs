@@ -7,14 +7,17 @@
 //! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
 //! - [`programs`]: the stacks that run as processes;
 //! - [`report`]: the table and the JSON document of the measurements;
+//! - [`multipath`]: thin streams over two networks, beside the kernel's MPTCP; with real sockets, on Linux alone;
 //! - [`thin`]: delay and cost of thin streams over a lossy path, with stacks of other protocols as well.
 //!
-//! Time is virtual throughout: a [`std::time::Duration`] since the start of the run. Only [`measure`] reads a clock, the
-//! thread's CPU clock.
+//! Time is virtual: a [`std::time::Duration`] since the start of the run. Only [`measure`] reads the thread's CPU clock, and [`multipath`]
+//! the real one.
 
 #![forbid(unsafe_code)]
 
 pub mod measure;
+#[cfg(target_os = "linux")]
+pub mod multipath;
 pub mod peer;
 pub mod programs;
 pub mod report;

@@ -2,6 +2,8 @@
 
 mod allocation;
 mod changing_command;
+#[cfg(target_os = "linux")]
+mod multipath_command;
 mod thin_command;
 
 use std::io::Write;
@@ -55,6 +57,8 @@ struct Arguments {
 enum Command {
     Thin(thin_command::ThinArguments),
     Changing(changing_command::ChangingArguments),
+    #[cfg(target_os = "linux")]
+    Multipath(multipath_command::MultipathArguments),
 }
 
 /// The scale of a run.
@@ -127,6 +131,8 @@ fn main() -> ExitCode {
     match &arguments.command {
         Some(Command::Thin(thin)) => return exit_code(thin_command::run(thin)),
         Some(Command::Changing(changing)) => return exit_code(changing_command::run(changing)),
+        #[cfg(target_os = "linux")]
+        Some(Command::Multipath(multipath)) => return exit_code(multipath_command::run(multipath)),
         None => {}
     }
     keep_freed_memory();

@@ -4,13 +4,13 @@ mod silence;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
 use festina::{Association, BindError, ConnectError, Endpoint};
-use tokio::sync::OnceCell;
 
 use crate::keys::Client;
 use crate::{address, output};
@@ -24,14 +24,40 @@ pub(crate) struct Dialer {
     /// Whether an attempt was made before. Only the first one is narrated, since [`Pauses`] reports failures of those that are repeated.
     is_used: AtomicBool,
     /// Endpoints for IPv4 and IPv6, opened on first use.
-    endpoints: [OnceCell<Endpoint>; 2],
+    endpoints: [Mutex<Option<Opened>>; 2],
     /// The own addresses, if not any.
     via: Vec<IpAddr>,
+    /// Further addresses of the host that an earlier association has learned.
+    learned: Mutex<Vec<SocketAddr>>,
+}
+
+/// An endpoint, and the own addresses that the host had not when it was opened.
+#[derive(Clone)]
+struct Opened {
+    endpoint: Endpoint,
+    absent: Vec<IpAddr>,
+}
+
+impl Opened {
+    /// Returns whether it has all own addresses that can be bound now.
+    fn is_whole(&self) -> bool {
+        self.absent.iter().all(|&own| UdpSocket::bind((own, 0)).is_err())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Dialer {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, is_used: AtomicBool::new(false), endpoints: Default::default(), via: Vec::new() }
+        Self {
+            client,
+            is_used: AtomicBool::new(false),
+            endpoints: Default::default(),
+            via: Vec::new(),
+            learned: Mutex::default(),
+        }
     }
 
     /// Connects from the first of these addresses of the family of the peer, and names the others to it.
@@ -40,9 +66,30 @@ impl Dialer {
         self
     }
 
-    async fn open(&self, remote: SocketAddr) -> Result<Endpoint, BindError> {
-        let own = self.via.iter().position(|own| own.is_ipv4() == remote.is_ipv4());
-        if own.is_none() && !self.via.is_empty() {
+    /// Opens an endpoint for peers of this family. It goes on without own addresses that this host does not have, and says so.
+    async fn open(&self, remote: SocketAddr) -> Result<Opened, BindError> {
+        let (mut own, mut absent) = (self.via.clone(), Vec::new());
+        loop {
+            match self.open_at(&own, remote).await {
+                Ok(endpoint) => return Ok(Opened { endpoint, absent }),
+                Err(BindError::Socket { address, source }) if source.kind() == io::ErrorKind::AddrNotAvailable => {
+                    own.retain(|own| *own != address.ip());
+                    let has_another = own.iter().any(|own| own.is_ipv4() == remote.is_ipv4());
+                    let error = BindError::Socket { address, source };
+                    if !has_another || absent.contains(&address.ip()) {
+                        return Err(error);
+                    }
+                    output::complain(&format!("{error}; going on without it"));
+                    absent.push(address.ip());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn open_at(&self, via: &[IpAddr], remote: SocketAddr) -> Result<Endpoint, BindError> {
+        let own = via.iter().position(|own| own.is_ipv4() == remote.is_ipv4());
+        if own.is_none() && !via.is_empty() {
             let family = if remote.is_ipv4() { "an IPv4" } else { "an IPv6" };
             let source = io::Error::other(format!("no address of --via is {family} one, as that of the peer is"));
             return Err(BindError::Socket { address: address::unspecified_for(remote), source });
@@ -51,15 +98,27 @@ impl Dialer {
         match own {
             None => Endpoint::client(address::unspecified_for(remote), config).await,
             Some(at) => {
-                let mut others = self.via.clone();
+                let mut others = via.to_vec();
                 let own = others.remove(at);
                 Endpoint::client((own, 0).into(), config.with_other_addresses(others)).await
             }
         }
     }
 
-    /// Makes an association with one of these addresses, remembers the key of a new server, and calls `on_open` for each endpoint before it is used for
-    /// the first time. Prints a notice if nothing answers [at once](silence).
+    /// Returns the endpoint for peers of this family. An association that begins after an absent own address has appeared has it as well.
+    async fn endpoint_for(&self, remote: SocketAddr, on_open: impl Fn(&Endpoint)) -> Result<Endpoint, BindError> {
+        let place = &self.endpoints[usize::from(remote.is_ipv6())];
+        let opened = lock(place).clone();
+        if let Some(opened) = opened.filter(Opened::is_whole) {
+            return Ok(opened.endpoint);
+        }
+        let opened = self.open(remote).await?;
+        on_open(&opened.endpoint);
+        Ok(lock(place).insert(opened).endpoint.clone())
+    }
+
+    /// Makes an association with one of these addresses or, after them, those that the peer has named before. Remembers the key of a new server, and
+    /// calls `on_open` for each endpoint before it is used for the first time. Prints a notice if nothing answers [at once](silence).
     ///
     /// # Errors
     /// The error of the first address if none answers.
@@ -70,10 +129,11 @@ impl Dialer {
     ) -> Result<(Endpoint, Association)> {
         let mut ways = Vec::new();
         let mut problem = None;
-        for &remote in addresses {
-            let open = || async { self.open(remote).await.inspect(&on_open) };
-            match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(open).await {
-                Ok(endpoint) => ways.push((remote, endpoint.clone())),
+        let learned = lock(&self.learned).clone();
+        let learned = learned.iter().filter(|remote| !addresses.contains(remote));
+        for &remote in addresses.iter().chain(learned) {
+            match self.endpoint_for(remote, &on_open).await {
+                Ok(endpoint) => ways.push((remote, endpoint)),
                 // A host without one of the families reaches the peer by the other.
                 Err(error) => problem = Some(error),
             }
@@ -92,7 +152,7 @@ impl Dialer {
             if self.is_used.swap(true, Ordering::Relaxed) {
                 return raced.await;
             }
-            let is_heard = || self.endpoints().any(|endpoint| endpoint.stats().packets_received > 0);
+            let is_heard = || self.endpoints().iter().any(|endpoint| endpoint.stats().packets_received > 0);
             let tried = ways.iter().map(|(remote, _)| *remote).collect();
             tokio::select! {
                 biased;
@@ -102,12 +162,13 @@ impl Dialer {
         };
         let (endpoint, association) = raced.await.map_err(|error| self.client.explain(error))?;
         self.client.met(&association)?;
+        *lock(&self.learned) = association.paths().iter().map(|path| path.remote).collect();
         Ok((endpoint, association))
     }
 
-    /// The endpoints that have been opened.
-    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
-        self.endpoints.iter().filter_map(OnceCell::get)
+    /// The endpoints that are open.
+    pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
+        self.endpoints.iter().filter_map(|place| Some(lock(place).as_ref()?.endpoint.clone())).collect()
     }
 }
 
@@ -203,11 +264,11 @@ pub(crate) fn may_pass(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     use anyhow::{Context as _, anyhow};
 
-    use festina::{DEFAULT_SCTP_PORT, ServerConfig};
+    use festina::{DEFAULT_SCTP_PORT, ServerConfig, Transport};
 
     use super::*;
 
@@ -224,7 +285,75 @@ mod tests {
             dialer.connect(&addresses, |_| opened.set(opened.get() + 1)).await.expect("the second answers");
         assert_eq!((association.remote_addr(), opened.get()), (server.local_addr(), 1));
         listener.accept().await.expect("it has been reached");
-        assert_eq!(dialer.endpoints().count(), 1);
+        assert_eq!(dialer.endpoints().len(), 1);
+    }
+
+    async fn server_at(addresses: [Ipv4Addr; 2]) -> Endpoint {
+        let config = ServerConfig::plain().with_other_addresses([addresses[1].into()]);
+        Endpoint::server((addresses[0], 0).into(), config).await.expect("loopback is free")
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_addresses_that_a_server_has_named_are_tried_too_when_it_is_called_again() {
+        let loopback = [1, 2].map(|last| Ipv4Addr::new(127, 0, 0, last));
+        let server = server_at(loopback).await;
+        let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
+        let mut client = Client::plain();
+        client.config = client.config.with_transport(Transport::default().with_paths_max(8));
+        let dialer = Dialer::new(client);
+        let (_, association) = dialer.connect(&[server.local_addr()], |_| {}).await.expect("it answers");
+        listener.accept().await.expect("it has been reached");
+        association.abort("the test goes on");
+        // The server's name leads to an address now that does not answer.
+        let mute = UdpSocket::bind((loopback[0], 0)).expect("loopback is free");
+        let (_, association) =
+            dialer.connect(&[mute.local_addr().expect("bound")], |_| {}).await.expect("a named address answers");
+        assert!(server.local_addrs().contains(&association.remote_addr()), "{}", association.remote_addr());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_own_address_that_the_host_lacks_is_left_out_unless_it_is_the_only_one_of_the_family() {
+        let loopback = [1, 2].map(|last| Ipv4Addr::new(127, 0, 0, last));
+        let server = server_at(loopback).await;
+        let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
+        // TEST-NET-1 is that of no host.
+        let absent = IpAddr::from([192, 0, 2, 9]);
+        let dialer = Dialer::new(Client::plain()).via(&[absent, loopback[1].into()]);
+        let opened = Cell::new(0);
+        for _ in 0..2 {
+            let on_open = |_: &Endpoint| opened.set(opened.get() + 1);
+            let (endpoint, _association) = dialer.connect(&[server.local_addr()], on_open).await.expect("it answers");
+            listener.accept().await.expect("it has been reached");
+            let own: Vec<IpAddr> = endpoint.local_addrs().iter().map(SocketAddr::ip).collect();
+            assert_eq!((own, opened.get()), (vec![loopback[1].into()], 1), "the endpoint stays");
+        }
+        // Now the host has it.
+        for place in &dialer.endpoints {
+            lock(place).iter_mut().for_each(|opened| opened.absent = vec![loopback[0].into()]);
+        }
+        dialer.connect(&[server.local_addr()], |_| opened.set(2)).await.expect("it answers");
+        assert_eq!(opened.get(), 2, "an endpoint with all addresses takes its place");
+
+        for own in [vec![absent], vec![absent, Ipv6Addr::LOCALHOST.into()]] {
+            let refused = Dialer::new(Client::plain()).via(&own).connect(&[server.local_addr()], |_| {}).await;
+            let refused = refused.expect_err("the host lacks the only IPv4 address").to_string();
+            assert!(refused.starts_with("cannot open a socket on 192.0.2.9:0"), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn own_addresses_without_one_of_the_peers_family_are_an_error() {
+        for (own, remote, family) in [("::1", "127.0.0.1:9", "an IPv4"), ("127.0.0.1", "[::1]:9", "an IPv6")] {
+            let dialer = Dialer::new(Client::plain()).via(&[own.parse().expect("an address")]);
+            let refused = dialer.connect(&[remote.parse().expect("an address")], |_| {}).await;
+            let refused = refused.expect_err("no way leads there").to_string();
+            assert!(
+                refused.ends_with(&format!("no address of --via is {family} one, as that of the peer is")),
+                "{refused}"
+            );
+        }
     }
 
     #[tokio::test]

@@ -101,6 +101,11 @@ pub(crate) fn outstanding_tsns(sender: &Sender) -> core::ops::Range<u64> {
     sender.flight.ledger.first_tsn()..sender.flight.ledger.next_tsn()
 }
 
+/// The bytes that may be in the network on a path.
+pub(crate) fn on_the_way_bytes(sender: &Sender, path: PathId) -> usize {
+    sender.flight.ledger.on_the_way_bytes(path)
+}
+
 impl Sender {
     /// Creates a sender whose first chunk has the TSN `first_tsn`. The window and the streams can be set later by [`establish`](Self::establish).
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {

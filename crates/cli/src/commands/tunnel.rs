@@ -185,7 +185,7 @@ impl Way {
 
     /// Ends all associations in good order, but does not wait for ever.
     async fn leave(&self) {
-        for endpoint in self.dialer.endpoints() {
+        for endpoint in &self.dialer.endpoints() {
             say_goodbye(endpoint).await;
         }
     }

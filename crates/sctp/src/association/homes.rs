@@ -49,7 +49,8 @@ pub enum PathPolicy {
     /// As [`Repairs`](Self::Repairs), and each packet with new data of a thin stream is sent by another path as well, unless its round trip is more than
     /// four times as long. At most a congestion window of such copies is sent in a round trip.
     Copies,
-    /// As [`Copies`](Self::Copies), for any round trip and for all streams.
+    /// As [`Copies`](Self::Copies), for any round trip and for all streams. Copies of a stream that is not thin leave as far as they and the data in flight
+    /// fit into the congestion window.
     Both,
 }
 

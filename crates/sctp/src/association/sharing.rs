@@ -14,7 +14,7 @@ use super::packet::header_to;
 use crate::error::ProtocolViolation;
 use crate::outstanding::{Acknowledgement, DUPLICATES_READ_MAX};
 use crate::path_id::PathId;
-use crate::send::{Errand, outstanding_tsns};
+use crate::send::{Errand, on_the_way_bytes, outstanding_tsns};
 use crate::wire::{COMMON_HEADER_BYTES, Chunk, Packet, Tsn};
 
 /// Maximum number of chunks whose copies on other paths are remembered. A thin stream has fewer in flight.
@@ -109,15 +109,24 @@ impl Association {
     pub(super) fn share(&mut self, now: Instant, id: PathId, errand: Errand, has_header: bool, packet: &[u8]) {
         let is_thin = self.paths.of(id).sending.is_thin();
         let Some(sharing) = self.paths.sharing_mut() else { return };
-        let carrier = if errand.sends_again(is_thin) {
+        if errand.sends_again(is_thin) {
             sharing.is_odd = !sharing.is_odd;
-            sharing.helper.filter(|_| sharing.is_odd)
-        } else {
-            sharing.copier.filter(|_| errand.sends_new() && (is_thin || sharing.policy == PathPolicy::Both))
-        };
-        if let Some(carrier) = carrier {
-            self.copy(now, carrier, has_header, packet);
+            if let Some(carrier) = sharing.helper.filter(|_| sharing.is_odd) {
+                self.copy(now, carrier, usize::MAX, has_header, packet);
+            }
+        } else if errand.sends_new()
+            && (is_thin || sharing.policy == PathPolicy::Both)
+            && let Some(carrier) = sharing.copier
+        {
+            let room_bytes = if is_thin { usize::MAX } else { self.unused_window_bytes(id) };
+            self.copy(now, carrier, room_bytes, has_header, packet);
         }
+    }
+
+    /// The part of the window of new data that nothing in flight uses. Copies of a transfer have to fit into it, so that the association takes no more of a
+    /// bottleneck that its paths share than over one of them (the goals of RFC 6356 §1).
+    fn unused_window_bytes(&self, id: PathId) -> usize {
+        self.paths.of(id).sending.cwnd_bytes().saturating_sub(on_the_way_bytes(&self.sender, id))
     }
 
     /// A packet is about to be built on this path. Chunks that it sends again may have left by another, whose acknowledgement then answers for neither.
@@ -132,16 +141,17 @@ impl Association {
         }
     }
 
-    fn copy(&mut self, now: Instant, carrier: PathId, has_header: bool, packet: &[u8]) {
+    /// Keeps a copy of a packet for another path, which carries at most a window and at most this room of them in a round trip.
+    fn copy(&mut self, now: Instant, carrier: PathId, room_bytes: usize, has_header: bool, packet: &[u8]) {
         let (header, next_tsn) = (header_to(self.ports, self.tags.peer), outstanding_tsns(&self.sender).end);
         let sending = &self.paths.of(carrier).sending;
-        let (cwnd_bytes, round_trip) = (sending.cwnd_bytes(), sending.srtt().unwrap_or(sending.rto()));
+        let (most_bytes, round_trip) = (sending.cwnd_bytes().min(room_bytes), sending.srtt().unwrap_or(sending.rto()));
         let Some(sharing) = self.paths.sharing_mut() else { return };
         let (since, bytes) = &mut sharing.copied;
         if now.saturating_duration_since(*since) >= round_trip {
             (*since, *bytes) = (now, 0);
         }
-        if *bytes + packet.len() <= cwnd_bytes {
+        if *bytes + packet.len() <= most_bytes {
             *bytes += packet.len();
             sharing.strayed_to = Some(next_tsn);
             sharing.copy = Some((carrier, packet.to_vec()));

@@ -75,7 +75,7 @@ impl Ways<'_> {
     async fn connect(&mut self) -> Result<Association> {
         let dialer = Dialer::new(self.client.clone()).via(&self.own.via);
         let dialled = dialer.connect(&self.addresses, |endpoint| self.recording.watch(endpoint)).await;
-        self.endpoints.extend(dialer.endpoints().cloned());
+        self.endpoints.extend(dialer.endpoints());
         let (_, association) = dialled?;
         self.addresses = vec![association.remote_addr()];
         Ok(association)

@@ -90,6 +90,33 @@ fn a_path_that_fails_gets_heartbeats_and_no_copies() {
     assert!(whole * 10 > alone * 19 && failed * 100 < alone * 102);
 }
 
+/// The frames of a film: its window has room for all copies ([`bottleneck`](super::bottleneck) has a transfer that fills the window).
+#[test]
+fn a_stream_that_is_not_thin_but_leaves_its_window_unused_is_copied_whole_if_all_is_to_be() {
+    let bytes = |policy| {
+        let multihoming = Multihoming { policy, ..Multihoming::default() };
+        let delays = (Probability::ZERO, [ms(10); 2]);
+        let mut networks = TwoNetworks::with_delays(&Config::default(), &multihoming, delays, 1);
+        networks.stream(ms(5_000));
+        let before = networks.client().stats().sent.bytes;
+        for frame in 1_000..1_100 {
+            for packet in 0..5 {
+                let payload = [&u32::to_be_bytes(frame * 10 + packet)[..], &[7; 996]].concat();
+                let now = networks.now;
+                networks.sent_at.insert(frame * 10 + packet, now);
+                networks.client().send(now, Message::new(payload)).unwrap();
+            }
+            networks.drain(0);
+            networks.run_for(ms(40));
+        }
+        networks.client().stats().sent.bytes - before
+    };
+    let policies = [PathPolicy::PrimaryOnly, PathPolicy::Copies, PathPolicy::Both];
+    let [alone, copies, both] = policies.map(bytes);
+    println!("bytes alone {alone}, with copies of thin streams {copies}, with copies of all {both}");
+    assert!(both * 100 > alone * 195 && copies * 100 < alone * 185, "{alone} {copies} {both}");
+}
+
 #[test]
 fn a_slow_first_path_makes_nothing_later_than_the_fast_one_alone() {
     let alone = cost(PathPolicy::PrimaryOnly, [20, 200], 1);
