@@ -165,11 +165,9 @@ festina_status festina_config_set_heartbeat_interval(festina_config *config, uin
 festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
 /* Maximum message size in bytes: from 1 to 1073741824, and at most the receive buffer (set that first); default 1048576. */
 festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
-/* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232; that of an encrypted endpoint at an IPv4 address is 1252. */
+/* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232; that of an encrypted endpoint at an IPv4 address is 1252. Larger packets
+ * are sent only where probes find that the path carries them, while more is queued than fits into a packet. 8972 suits an MTU of 9000. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
-/* Maximum SCTP packet size that a path may be found to carry, in bytes: from 384 to 65480, default 0, which searches for none. 8972 suits an MTU
- * of 9000. Probes look for it while more is queued than fits into a packet. */
-festina_status festina_config_set_packet_bytes_searched_max(festina_config *config, size_t bytes);
 /* Send buffer in bytes: from 1500 to 1073741824, default 4194304. */
 festina_status festina_config_set_send_buffer_bytes(festina_config *config, size_t bytes);
 /* Receive buffer in bytes: from 1500 to 1073741824, default 1048576. */

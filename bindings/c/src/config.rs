@@ -217,14 +217,6 @@ pub extern "C" fn festina_config_set_packet_bytes_max(config: Option<&mut Config
     })
 }
 
-/// The largest packet that is searched for; 0 searches for none.
-#[unsafe(no_mangle)]
-pub extern "C" fn festina_config_set_packet_bytes_searched_max(config: Option<&mut Config>, bytes: usize) -> Status {
-    Config::set(config, |Settings { transport, .. }| {
-        *transport = transport.clone().with_packet_bytes_searched_max(Some(bytes).filter(|bytes| *bytes > 0));
-    })
-}
-
 /// The send buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_send_buffer_bytes(config: Option<&mut Config>, bytes: usize) -> Status {

@@ -19,8 +19,7 @@ use crate::security::{Identity, Reduced, Sessions, Trust, reduced};
 /// - sack_delay: the maximum delay of acknowledgements, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
 /// - message_bytes_max: the maximum message size, from 1 to 1073741824 and at most receive_buffer_bytes, default 1048576.
 /// - packet_bytes_max: the maximum SCTP packet size, from 384 to 65480, default 1232, or 1252 on encrypted endpoints at an IPv4 address.
-/// - packet_bytes_searched_max: the maximum SCTP packet size that a path may be found to carry, from 384 to 65480, default 0, which searches for none.
-///   8972 suits an MTU of 9000. Probes look for it while more is queued than fits into a packet.
+///   Larger packets are sent only where probes find that the path carries them, while more is queued than fits into a packet. 8972 suits an MTU of 9000.
 /// - other_addresses: IP addresses of the endpoint other than that which it is opened at. Each gets a socket with the same port, and peers learn them. Default none.
 /// - paths_max: the maximum number of paths of an association, one for each address of its peer, from 1 to 8, default 1; with
 ///   other_addresses 8.
@@ -124,7 +123,7 @@ impl Config {
 }
 
 /// The names of all settings.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 28] = [
     "accept_queue_max",
     "alpn",
     "associations_max",
@@ -140,7 +139,6 @@ const NAMES: [&str; 29] = [
     "message_bytes_max",
     "other_addresses",
     "packet_bytes_max",
-    "packet_bytes_searched_max",
     "path_policy",
     "paths_max",
     "peer_timeout",
@@ -202,10 +200,6 @@ fn set(settings: &mut Settings, name: &str, value: &Bound<'_, PyAny>) -> PyResul
         "sack_delay" => settings.transport = transport.with_sack_delay(time()?),
         "message_bytes_max" => settings.transport = transport.with_message_bytes_max(count(name, value)?),
         "packet_bytes_max" => settings.transport = transport.with_packet_bytes_max(count(name, value)?),
-        "packet_bytes_searched_max" => {
-            let bytes = count(name, value)?;
-            settings.transport = transport.with_packet_bytes_searched_max(Some(bytes).filter(|bytes| *bytes > 0));
-        }
         "other_addresses" => {
             let addresses = value
                 .extract::<Vec<String>>()?

@@ -120,14 +120,10 @@ pub(crate) struct RecoveryArgs {
     /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
-    /// Maximum size of packets sent, without IP and UDP headers, for paths with a smaller or larger MTU: 384 to 65480 bytes, by default what fits into 1280 with these
-    /// headers
+    /// Maximum size of packets sent, without IP and UDP headers: 384 to 65480 bytes, by default what fits into 1280 with these headers. Larger ones are sent only
+    /// where probes find that the path carries them, 1472 for instance or 8972 where the MTU is 9000. An encrypted peer needs the option as well
     #[arg(long, value_name = "SIZE", value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
     packet_size: Option<usize>,
-    /// Maximum size of packets that the path may be found to carry, by probes while more is queued than fits into a packet: 384 to 65480 bytes, for
-    /// instance 8972 where the MTU is 9000. An encrypted peer needs it as well
-    #[arg(long, value_name = "SIZE", value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
-    packet_size_searched: Option<usize>,
 }
 
 impl RecoveryArgs {
@@ -138,8 +134,7 @@ impl RecoveryArgs {
             .with_send_delay(self.send_delay)
             .with_peer_timeout(PEER_TIMEOUT)
             .with_paths_max(PATHS_MAX)
-            .with_path_policy(self.path_policy)
-            .with_packet_bytes_searched_max(self.packet_size_searched);
+            .with_path_policy(self.path_policy);
         let transport = match self.redundancy {
             Some(redundancy) => transport.with_redundancy(redundancy),
             None => transport,

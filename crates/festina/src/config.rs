@@ -230,17 +230,13 @@ impl EndpointConfig {
             return self.plain_core();
         }
         // All peers have IPv4 addresses, whose header is shorter: a message of 1,200 bytes still fits into one packet by default.
-        let is_default = self.transport.has_default_packet_bytes_max();
-        let spares = if is_default && local.is_ipv4() { IPV4_SPARES_BYTES } else { 0 };
-        let mut core = self.transport.clone().into_core_for(true);
+        let spare_bytes = if local.is_ipv4() { IPV4_SPARES_BYTES } else { 0 };
+        let mut core = self.transport.clone().into_core_for(true, spare_bytes);
         core.admission = self.admission.0.clone();
-        let bytes_max = core.limits.packet_bytes_max;
-        if bytes_max >= PACKET_BYTES_MIN {
-            core.limits.packet_bytes_max = (bytes_max + spares - OVERHEAD_BYTES).max(PACKET_BYTES_MIN);
+        let sctp::Limits { packet_bytes_max, packet_bytes_searched_max, .. } = &mut core.limits;
+        for bytes in [packet_bytes_max].into_iter().chain(packet_bytes_searched_max) {
+            *bytes = bytes.saturating_sub(OVERHEAD_BYTES).max(PACKET_BYTES_MIN.min(*bytes));
         }
-        let searched_max = core.limits.packet_bytes_searched_max;
-        core.limits.packet_bytes_searched_max =
-            searched_max.map(|bytes| bytes.saturating_sub(OVERHEAD_BYTES).max(PACKET_BYTES_MIN.min(bytes)));
         core.carrier.overhead_bytes = OVERHEAD_BYTES;
         core
     }

@@ -241,7 +241,8 @@ impl Default for Retries {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size of SCTP packets sent, with the common header but without IP and UDP headers. The default fits into IPv6's minimum MTU (1,280
-    /// bytes) with UDP encapsulation.
+    /// bytes) with UDP encapsulation. Every path must carry packets of this size: a larger MTU of the interface does not show it, and chunks that a
+    /// router drops because of their size never arrive (RFC 9260 §6.9). Set `packet_bytes_searched_max` for sizes that only some paths carry.
     pub packet_bytes_max: usize,
     /// Maximum size of SCTP packets that a path may be found to carry, up to 65,480 bytes. While the application sends more than fits into a packet,
     /// probes look for the largest size up to this one (RFC 8899): the packets of both ends have `packet_bytes_max` at first. `None`, the default,

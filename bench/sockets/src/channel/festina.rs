@@ -60,8 +60,10 @@ impl Transport for Festina {
 type Held = (Association, Endpoint);
 
 async fn connected(near: ClientConfig, far: ServerConfig) -> Result<[Held; 2], Failure> {
-    let searched = searched_bytes_max().map(usize::from);
-    let with_search = |transport: &festina::Transport| transport.clone().with_packet_bytes_searched_max(searched);
+    let with_search = |transport: &festina::Transport| match searched_bytes_max() {
+        Some(bytes) => transport.clone().with_packet_bytes_max(bytes.into()),
+        None => transport.clone(),
+    };
     let (near, far) = {
         let (of_near, of_far) = (with_search(near.transport()), with_search(far.transport()));
         (near.with_transport(of_near), far.with_transport(of_far))

@@ -338,7 +338,7 @@ fn defaults_are_those_of_the_header() {
 /// A setting: the function that sets it, its range, and its default with the profile `festina`.
 type Setting = (&'static str, u64, u64, u64, fn(&mut Config, u64) -> Status);
 
-const SETTINGS: [Setting; 15] = [
+const SETTINGS: [Setting; 14] = [
     ("peer_timeout", 1_000, 86_400_000, 60_000, |config, ms| {
         config::festina_config_set_peer_timeout(Some(config), narrow(ms))
     }),
@@ -353,9 +353,6 @@ const SETTINGS: [Setting; 15] = [
     }),
     ("packet_bytes_max", 384, 65_480, 1_232, |config, bytes| {
         config::festina_config_set_packet_bytes_max(Some(config), size(bytes))
-    }),
-    ("packet_bytes_searched_max", 384, 65_480, 0, |config, bytes| {
-        config::festina_config_set_packet_bytes_searched_max(Some(config), size(bytes))
     }),
     ("paths_max", 1, 8, 1, |config, paths| config::festina_config_set_paths_max(Some(config), size(paths))),
     ("send_buffer_bytes", 1_500, 1 << 30, 4 << 20, |config, bytes| {

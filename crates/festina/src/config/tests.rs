@@ -27,7 +27,7 @@ fn changed_by_fields() -> sctp::Config {
         peer_timeout: Some(seconds(2)),
         limits: sctp::Limits {
             packet_bytes_max: 512,
-            packet_bytes_searched_max: Some(8_972),
+            packet_bytes_searched_max: None,
             outbound_streams: 12,
             inbound_streams: 13,
             receive_buffer_bytes: 5_000,
@@ -75,7 +75,6 @@ fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
         .with_peer_timeout(seconds(2))
         .with_heartbeat_interval(None)
         .with_packet_bytes_max(512)
-        .with_packet_bytes_searched_max(8_972)
         .with_message_bytes_max(513)
         .with_send_buffer_bytes(4_000)
         .with_receive_buffer_bytes(5_000)
@@ -118,6 +117,24 @@ fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
     assert_eq!((transport.validate(), admission.validate()), (Ok(()), Ok(())));
     let config = ServerConfig::plain().with_transport(transport).with_admission(admission);
     assert_eq!(EndpointConfig::from(config).plain_core(), changed_by_fields());
+}
+
+#[test]
+fn packets_above_the_default_are_searched_for() {
+    for (bytes, plain, encrypted) in [
+        (None, (1_232, None), (1_237, None)),
+        (Some(1_000), (1_000, None), (985, None)),
+        (Some(1_472), (1_232, Some(1_472)), (1_237, Some(1_457))),
+        (Some(8_972), (1_232, Some(8_972)), (1_237, Some(8_957))),
+    ] {
+        let transport = || bytes.into_iter().fold(Transport::default(), Transport::with_packet_bytes_max);
+        let sizes = |config: EndpointConfig| {
+            let limits = config.core("127.0.0.1:1".parse().unwrap()).limits;
+            (limits.packet_bytes_max, limits.packet_bytes_searched_max)
+        };
+        assert_eq!(sizes(ServerConfig::plain().with_transport(transport()).into()), plain);
+        assert_eq!(sizes(ClientConfig::default().with_transport(transport()).into()), encrypted);
+    }
 }
 
 #[test]

@@ -108,18 +108,23 @@ impl Transport {
     /// Returns the settings of the core for plain associations, as simulated hosts take them.
     #[must_use]
     pub fn into_core(self) -> sctp::Config {
-        self.into_core_for(false)
+        self.into_core_for(false, 0)
     }
 
-    pub(crate) fn into_core_for(mut self, is_encrypted: bool) -> sctp::Config {
+    /// Packets are `spare_bytes` larger than the default on all paths.
+    pub(crate) fn into_core_for(mut self, is_encrypted: bool, spare_bytes: usize) -> sctp::Config {
         // Encrypted peers know the extension, and others cannot read it.
         let suits = is_encrypted && self.core.congestion.is_always_paced();
         self.core.sack.peer_batches = self.peer_batches.unwrap_or(suits);
+        let carried = sctp::Limits::default().packet_bytes_max + spare_bytes;
+        let limits = &mut self.core.limits;
+        let wanted = if self.has_packet_bytes_max { limits.packet_bytes_max } else { carried };
+        // Routers may drop larger ones silently, and a chunk cannot be cut again.
+        if wanted > carried {
+            limits.packet_bytes_searched_max = limits.packet_bytes_searched_max.max(Some(wanted));
+        }
+        limits.packet_bytes_max = wanted.min(carried);
         self.core
-    }
-
-    pub(crate) fn has_default_packet_bytes_max(&self) -> bool {
-        !self.has_packet_bytes_max
     }
 }
 
@@ -186,19 +191,14 @@ impl Transport {
     /// Sets the maximum size of SCTP packets in bytes, with the common header but without IP and UDP headers: from 384 to 65,480. The default, 1,232,
     /// fits into IPv6's minimum MTU with UDP encapsulation. An encrypted endpoint counts its overhead of 15 bytes as part of the packet, and bound to
     /// an IPv4 address takes the default as 1,252, which fits into as many bytes.
+    ///
+    /// Packets are larger than the default only on paths that are found to carry them: while more is queued than fits into a packet, probes look for
+    /// the largest size up to this one (RFC 8899). 8,972 suits networks with an MTU of 9,000. Packets get smaller again if the path carries no large
+    /// ones any more, but never because data is lost. An encrypted peer must allow larger packets by the same setting.
+    /// [`Stats::packet_bytes_max`](crate::Stats::packet_bytes_max) is the present size.
     pub fn with_packet_bytes_max(mut self, bytes: usize) -> Self {
         self.core.limits.packet_bytes_max = bytes;
         self.has_packet_bytes_max = true;
-        self
-    }
-
-    /// Sets the maximum size of SCTP packets that a path may be found to carry, from 384 to 65,480 bytes; 8,972 suits networks with an MTU of 9,000. While
-    /// more is queued than fits into a packet, probes look for the largest size that the path carries (RFC 8899), so that messages are cut into fewer
-    /// packets. Packets begin with [`with_packet_bytes_max`](Self::with_packet_bytes_max), and get smaller again if the path carries no large ones any
-    /// more, but never because data is lost. `None`, the default, searches for nothing. An encrypted peer must allow such packets by the same setting.
-    /// [`Stats::packet_bytes_max`](crate::Stats::packet_bytes_max) is the present size.
-    pub fn with_packet_bytes_searched_max(mut self, bytes: impl Into<Option<usize>>) -> Self {
-        self.core.limits.packet_bytes_searched_max = bytes.into();
         self
     }
 
