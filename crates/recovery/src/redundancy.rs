@@ -484,6 +484,12 @@ impl CopyScheduler {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
+    /// Returns whether [`protection`](Self::protection) is none for any stream, because redundancy follows losses and there were none lately.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.redundancy, Redundancy::Adaptive(_)) && !self.is_coded && self.loss.likely().lost == 0
+    }
+
     /// Returns the protection of a thin stream's chunks now. Its bytes lengthen an existing queue, so a queue forbids it as well as
     /// spaced copies. A rising loss rate alone does not: it is meant for that.
     #[must_use]
