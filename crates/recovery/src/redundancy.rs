@@ -49,8 +49,6 @@ mod piggyback;
 mod protection;
 mod throttle;
 
-use core::{fmt, str::FromStr};
-
 use festina_units::{Duration, Instant};
 
 use crate::{
@@ -599,38 +597,13 @@ fn quiet(srtt: Option<Duration>) -> Duration {
     srtt.unwrap_or_default().saturating_mul(8).max(QUIET_MIN)
 }
 
-impl fmt::Display for Redundancy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Redundancy {
-    type Err = UnknownRedundancy;
-
-    fn from_str(text: &str) -> Result<Self, UnknownRedundancy> {
-        let found = Self::NAMED.into_iter().find(|redundancy| redundancy.name() == text);
-        found.ok_or_else(|| UnknownRedundancy { text: text.to_owned() })
-    }
-}
-
-/// Text that is not the name of a [`Redundancy`]: an error of the caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownRedundancy {
-    text: String,
-}
-
-impl fmt::Display for UnknownRedundancy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown redundancy {:?}, expected one of:", self.text)?;
-        for (index, name) in Redundancy::NAMED.iter().enumerate() {
-            write!(f, "{} {name}", if index == 0 { "" } else { "," })?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownRedundancy {}
+festina_units::text_is_name!(
+    Redundancy,
+    Redundancy::NAMED.into_iter(),
+    /// Text that is not the name of a [`Redundancy`]: an error of the caller.
+    UnknownRedundancy,
+    "redundancy"
+);
 
 #[cfg(test)]
 mod tests;
