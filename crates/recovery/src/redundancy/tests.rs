@@ -360,6 +360,7 @@ proptest! {
         let mut idles = 0;
         for lost in outcomes {
             outcome(&mut scheduler, at(0), lost);
+            prop_assert_eq!(scheduler.loss.is_lossless(), scheduler.loss.likely().lost == 0);
             if scheduler.is_idle() {
                 idles += 1;
                 let protection = scheduler.protection(at(0), None, StreamShape { bursts_per_rtt, chunk_bytes });
