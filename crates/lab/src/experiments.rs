@@ -8,7 +8,6 @@ mod first_message;
 pub mod g02;
 mod host_tcp;
 mod linux_thin;
-mod mathis;
 mod md1;
 mod p06;
 mod p06_table2;
@@ -44,7 +43,6 @@ mod reordering;
 mod replay;
 mod request_reply;
 mod scenario;
-mod slow_start;
 mod thin_latency;
 mod two_paths;
 mod urgent;
@@ -57,7 +55,6 @@ pub use first_message::FirstMessage;
 pub use g02::G02;
 pub use host_tcp::HostTcp;
 pub use linux_thin::LinuxThin;
-pub use mathis::Mathis;
 pub use md1::Md1;
 pub use p06_table2::P06Table2;
 pub use p06_table3::P06Table3;
@@ -89,7 +86,6 @@ pub use reordering::Reordering;
 pub use replay::Replay;
 pub use request_reply::RequestReply;
 pub use scenario::Scenario;
-pub use slow_start::SlowStart;
 pub use thin_latency::ThinLatency;
 pub use two_paths::TwoPaths;
 pub use urgent::Urgent;
@@ -99,8 +95,6 @@ use crate::experiment::Experiment;
 /// All experiments, in the order in which they are listed.
 pub const ALL: &[&dyn Experiment] = &[
     &Md1,
-    &Mathis,
-    &SlowStart,
     &LinuxThin,
     &HostTcp,
     &ThinLatency,

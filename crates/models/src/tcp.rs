@@ -7,9 +7,9 @@
 //! | item | purpose |
 //! |---|---|
 //! | [`TcpConnection`] | the facade: handshake, calls, polls |
-//! | [`TcpConfig`] | the settings fixed at the start, and the [`Switches`] |
+//! | [`TcpConfig`] | the settings, and the [`Switches`] |
 //! | [`Segment`] | a segment in transit |
-//! | [`TcpEvent`] | notifications: sent, retransmitted with the reason, delivered |
+//! | [`TcpEvent`] | notifications: retransmitted with the reason, delivered |
 //! | `sender` | send buffer, transmission, scoreboard, loss recovery, timers |
 //! | [`MinBuf`] | a send buffer whose limit follows cwnd (G02) |
 //! | `sender/linux` | loss recovery as Linux does it: RACK, proportional reduction, F-RTO, undo |
@@ -59,8 +59,7 @@ mod tests;
 
 pub use clock::TimerClock;
 pub use config::{
-    CORK_MAX, CongestionControl, DelayedAck, Growth, LossRecovery, Nagle, RtoConfig, RtoFloor, Switches, TailProbe,
-    TcpConfig,
+    CongestionControl, DelayedAck, Growth, LossRecovery, RtoConfig, RtoFloor, Switches, TailProbe, TcpConfig,
 };
 pub use connection::TcpConnection;
 pub use event::{Cause, TcpEvent};

@@ -198,6 +198,12 @@ impl LossRate {
         if recent >= RECENT_NEWS_MIN && excess >= expected { LossShare { lost: recent, all: RECENT } } else { long_run }
     }
 
+    /// Returns whether [`likely`](Self::likely) counts no loss.
+    #[must_use]
+    pub fn is_lossless(&self) -> bool {
+        self.recent == 0 && self.long_lost == 0
+    }
+
     /// Returns the same, but while that is negligible one loss in the packets since the last one: the long run forgets it after
     /// 512 to 1088 packets, and on a path that loses one in 333 the next one then comes too soon in one case of eight.
     #[must_use]

@@ -1,7 +1,5 @@
 //! Loss-recovery profiles: named sets of mechanisms.
 
-use core::{fmt, str::FromStr};
-
 use festina_units::Duration;
 
 use crate::{
@@ -393,38 +391,13 @@ fn festina() -> Mechanisms {
     }
 }
 
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Profile {
-    type Err = UnknownProfile;
-
-    fn from_str(text: &str) -> Result<Self, UnknownProfile> {
-        let found = Self::all().iter().find(|profile| profile.name() == text);
-        found.copied().ok_or_else(|| UnknownProfile { text: text.to_owned() })
-    }
-}
-
-/// Text that is not the name of a [`Profile`]: an error of the caller. The message lists the names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownProfile {
-    text: String,
-}
-
-impl fmt::Display for UnknownProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown recovery profile {:?}, expected one of:", self.text)?;
-        for (index, profile) in Profile::all().iter().enumerate() {
-            write!(f, "{} {profile}", if index == 0 { "" } else { "," })?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownProfile {}
+festina_units::text_is_name!(
+    Profile,
+    Profile::all().iter().copied(),
+    /// Text that is not the name of a [`Profile`]: an error of the caller. The message lists the names.
+    UnknownProfile,
+    "recovery profile"
+);
 
 #[cfg(test)]
 mod tests {

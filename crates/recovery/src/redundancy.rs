@@ -49,9 +49,7 @@ mod piggyback;
 mod protection;
 mod throttle;
 
-use core::{fmt, str::FromStr};
-
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use crate::{
     bursts::Bursts,
@@ -288,7 +286,7 @@ pub struct CopyScheduler {
     crowded_until: Instant,
     saved: u32,
     saved_resends: u32,
-    departures: [Option<Instant>; MESSAGES_MAX],
+    departures: [OptionalInstant; MESSAGES_MAX],
     next: usize,
     /// A code protects the last new chunk.
     is_coded: bool,
@@ -310,7 +308,7 @@ impl CopyScheduler {
             crowded_until: Instant::ZERO,
             saved: 0,
             saved_resends: 0,
-            departures: [None; MESSAGES_MAX],
+            departures: [OptionalInstant::NONE; MESSAGES_MAX],
             next: 0,
             is_coded: false,
         }
@@ -484,6 +482,12 @@ impl CopyScheduler {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
+    /// Returns whether [`protection`](Self::protection) is none for any stream, because redundancy follows losses and there were none lately.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.redundancy, Redundancy::Adaptive(_)) && !self.is_coded && self.loss.is_lossless()
+    }
+
     /// Returns the protection of a thin stream's chunks now. Its bytes lengthen an existing queue, so a queue forbids it as well as
     /// spaced copies. A rising loss rate alone does not: it is meant for that.
     #[must_use]
@@ -553,15 +557,19 @@ impl CopyScheduler {
 
     fn note_departure(&mut self, now: Instant) {
         if let Some(slot) = self.departures.get_mut(self.next) {
-            *slot = Some(now);
+            *slot = now.into();
         }
         self.next = (self.next + 1) % MESSAGES_MAX;
     }
 
+    /// The times of the last messages.
+    fn departed(&self) -> impl Iterator<Item = Instant> {
+        self.departures.iter().filter_map(|at| at.get())
+    }
+
     /// Returns the number of messages sent within the round trip before `now`, at most nine.
     fn messages_within(&self, now: Instant, srtt: Duration) -> u32 {
-        let recent =
-            self.departures.iter().flatten().filter(|&&at| at == now || now.saturating_duration_since(at) < srtt);
+        let recent = self.departed().filter(|&at| at == now || now.saturating_duration_since(at) < srtt);
         recent.fold(0, |count, _| count + 1)
     }
 
@@ -569,7 +577,7 @@ impl CopyScheduler {
     /// `now`. A regular stream need not have a whole number of them.
     fn thousandths_within(&self, now: Instant, srtt: Duration) -> u32 {
         let messages = self.messages_within(now, srtt);
-        let ages = self.departures.iter().flatten().map(|&at| now.saturating_duration_since(at));
+        let ages = self.departed().map(|at| now.saturating_duration_since(at));
         let oldest = ages.filter(|&age| age < srtt).max().unwrap_or_default();
         let between = u128::from(messages.saturating_sub(1)) * srtt.as_nanos() * u128::from(COPY_COST);
         let rate = between.checked_div(oldest.as_nanos()).and_then(|rate| u32::try_from(rate).ok());
@@ -593,38 +601,13 @@ fn quiet(srtt: Option<Duration>) -> Duration {
     srtt.unwrap_or_default().saturating_mul(8).max(QUIET_MIN)
 }
 
-impl fmt::Display for Redundancy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Redundancy {
-    type Err = UnknownRedundancy;
-
-    fn from_str(text: &str) -> Result<Self, UnknownRedundancy> {
-        let found = Self::NAMED.into_iter().find(|redundancy| redundancy.name() == text);
-        found.ok_or_else(|| UnknownRedundancy { text: text.to_owned() })
-    }
-}
-
-/// Text that is not the name of a [`Redundancy`]: an error of the caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownRedundancy {
-    text: String,
-}
-
-impl fmt::Display for UnknownRedundancy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown redundancy {:?}, expected one of:", self.text)?;
-        for (index, name) in Redundancy::NAMED.iter().enumerate() {
-            write!(f, "{} {name}", if index == 0 { "" } else { "," })?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownRedundancy {}
+festina_units::text_is_name!(
+    Redundancy,
+    Redundancy::NAMED.into_iter(),
+    /// Text that is not the name of a [`Redundancy`]: an error of the caller.
+    UnknownRedundancy,
+    "redundancy"
+);
 
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,7 @@ mod byte_count;
 pub mod duration;
 mod ecn;
 mod instant;
+mod named;
 mod parse_error;
 mod preview;
 mod probability;

@@ -182,7 +182,7 @@ fn an_interrupted_run_says_how_many_runs_are_kept_and_the_same_command_continues
 #[test]
 fn samples_of_an_experiment_without_single_delays_draw_a_note() {
     let folder = folder("lab-no-samples");
-    let ran = lab_in(&folder, &["run", "mathis", "--quick", "--samples"]);
+    let ran = lab_in(&folder, &["run", "host-tcp", "--quick", "--samples"]);
     assert!(ran.stderr.contains("samples.csv is empty: this experiment records no single delays"), "{ran:?}");
 }
 

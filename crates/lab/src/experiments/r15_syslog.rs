@@ -4,7 +4,7 @@ mod figures;
 pub mod real;
 
 use festina_models::sctp_host::{Delivery, Important};
-use festina_models::tcp::{Nagle, Switches, TcpConfig};
+use festina_models::tcp::{Switches, TcpConfig};
 use festina_models::workload::Poisson;
 use festina_netsim::QueueLimit;
 use festina_recovery::Profile;
@@ -121,8 +121,7 @@ fn carrier(point: &Point) -> Carrier {
         (NR_SACK, SWAPPED) => TCP,
         (sender, _) => sender,
     };
-    let has_nagle = point.choice("nagle") == ON;
-    let nagle = if has_nagle { Nagle::Rfc1122 } else { Nagle::Off };
+    let nagle = point.choice("nagle") == ON;
     match sender {
         UDP => Carrier::Udp,
         TCP => {
@@ -141,7 +140,7 @@ fn carrier(point: &Point) -> Carrier {
             if fault == NO_FAST_RETRANSMIT {
                 sending.mechanisms = Fault::NoFastRetransmit.in_mechanisms(sending.mechanisms);
             }
-            let is_gathering = has_nagle && !is_festina;
+            let is_gathering = nagle && !is_festina;
             let [important, normal] = lifetimes(sender, point.duration("lifetime"), fault == CLASSES_SWAPPED);
             let delivery = Delivery {
                 unordered: true,

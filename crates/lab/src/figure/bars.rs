@@ -1,6 +1,6 @@
 //! Bars in groups: means with their percentiles and maxima, or shares stacked on each other.
 
-use super::{Axis, Figure, Scale, Unit};
+use super::{Axis, Figure, Unit};
 
 /// Builds a [`Figure`] of bars in groups.
 ///
@@ -30,7 +30,6 @@ pub struct BarChart {
     value_label: String,
     unit: Unit,
     groups: Vec<BarGroup>,
-    log_from: Option<f64>,
 }
 
 /// Adjacent bars.
@@ -124,7 +123,6 @@ impl BarChart {
             value_label: value_label.to_owned(),
             unit,
             groups: Vec::new(),
-            log_from: None,
         }
     }
 
@@ -133,21 +131,14 @@ impl BarChart {
         self.groups.push(BarGroup { label: label.to_owned(), bars });
     }
 
-    /// Makes the vertical axis logarithmic, beginning at `low`.
-    pub fn logarithmic_from(&mut self, low: f64) {
-        self.log_from = Some(low);
-    }
-
     /// The figure; its vertical axis shows all bars and marks.
     pub fn figure(self) -> Figure {
         let top = self.groups.iter().flat_map(|group| &group.bars).map(Bar::top).fold(0.0, f64::max);
-        let y = match self.log_from {
-            Some(low) => Axis::log(&self.value_label, low, (top * 1.2).max(low * 10.0), self.unit),
-            // Shares end at the whole, regardless of rounding.
-            None if self.unit == Unit::Share && (0.9..1.001).contains(&top) => {
-                Axis::linear(&self.value_label, 0.0, 1.0, self.unit)
-            }
-            None => Axis::from_zero(&self.value_label, top, self.unit),
+        // Shares end at the whole, regardless of rounding.
+        let y = if self.unit == Unit::Share && (0.9..1.001).contains(&top) {
+            Axis::linear(&self.value_label, 0.0, 1.0, self.unit)
+        } else {
+            Axis::from_zero(&self.value_label, top, self.unit)
         };
         let names: Vec<&str> = self.groups.iter().map(|group| group.label.as_str()).collect();
         let mut x = Axis::categories("", &names);
@@ -171,16 +162,6 @@ pub struct Bars {
     pub groups: Vec<BarGroup>,
 }
 
-impl Bars {
-    /// Where a bar starts on this axis.
-    pub(super) fn floor(axis: &Axis) -> f64 {
-        match axis.scale {
-            Scale::Linear => axis.low.max(0.0),
-            Scale::Log => axis.low,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,16 +174,5 @@ mod tests {
         let mut shares = BarChart::new("t", "s", "share", Unit::Share);
         shares.group("a", vec![Bar::new(0, 0.3).stack(1, 0.4, 0.2).stack(2, 0.299_999_9, 0.0)]);
         assert_eq!(shares.figure().y.high, 1.0);
-    }
-
-    #[test]
-    fn a_logarithmic_chart_begins_where_it_is_told() {
-        let mut chart = BarChart::new("t", "s", "delay", Unit::Milliseconds);
-        chart.logarithmic_from(10.0);
-        chart.group("a", vec![Bar::new(0, 4_000.0)]);
-        let figure = chart.figure();
-        assert_eq!((figure.y.scale, figure.y.low), (Scale::Log, 10.0));
-        assert!(figure.y.high > 4_000.0);
-        assert!(figure.to_svg().is_ok());
     }
 }

@@ -179,13 +179,6 @@ impl<'a> Retransmissions<'a> {
         ratio(as_f64(self.count_by(ordinal, cause)), self.count(ordinal))
     }
 
-    /// Which share of them was spurious: an earlier copy of the chunk arrived, sooner or later. `None` if there was none at
-    /// all.
-    pub fn spurious_share(self, ordinal: Ordinal) -> Option<f64> {
-        let spurious = CAUSES.iter().map(|cause| self.spurious_by(ordinal, *cause)).sum::<f64>();
-        ratio(spurious, self.count(ordinal))
-    }
-
     /// Which share of those with one cause was spurious; `None` if there was none.
     pub fn spurious_share_by(self, ordinal: Ordinal, cause: RetransmissionCause) -> Option<f64> {
         ratio(self.spurious_by(ordinal, cause), self.count_by(ordinal, cause))
@@ -203,18 +196,6 @@ impl<'a> Retransmissions<'a> {
     pub fn share_in_each(self, ordinal: Ordinal, causes: &[RetransmissionCause]) -> Option<Repeated> {
         let all = self.delays(ordinal)?.counts();
         Some(self.counts_in_each(ordinal, causes)?.zip_with(all, |part, all| part / all))
-    }
-
-    /// Which share of those with one of these causes was spurious in each repetition that has some; `None` if none has.
-    pub fn spurious_in_each(self, ordinal: Ordinal, causes: &[RetransmissionCause]) -> Option<Repeated> {
-        let values = self.summary.values();
-        let spurious: Vec<&Repeated> =
-            causes.iter().filter_map(|cause| values.get(&spurious_value(ordinal, *cause))).collect();
-        let counts = self.counts_in_each(ordinal, causes)?.only(|count| count > 0.0);
-        let shares = counts.with_each(|repetition, count| {
-            spurious.iter().filter_map(|counts| counts.at(repetition)).sum::<f64>() / count
-        });
-        (!shares.values().is_empty()).then_some(shares)
     }
 
     fn spurious_by(self, ordinal: Ordinal, cause: RetransmissionCause) -> f64 {
@@ -284,7 +265,6 @@ mod tests {
             assert_eq!(Ordinal::ALL.map(|ordinal| all.count(ordinal)), [8, 2, 0, 2]);
             assert_eq!(all.count_by(Ordinal::First, RetransmissionCause::Bundled), 6);
             assert_eq!(all.share_by(Ordinal::First, RetransmissionCause::Bundled), Some(0.75));
-            assert_eq!(all.spurious_share(Ordinal::First), Some(0.5));
             let spurious = |cause| all.spurious_share_by(Ordinal::First, cause);
             assert_eq!(spurious(RetransmissionCause::Timeout), Some(0.0));
             assert!(spurious(RetransmissionCause::Bundled).is_some_and(|share| (share - 2.0 / 3.0).abs() < 1e-12));

@@ -1,5 +1,4 @@
-//! The configuration of a connection: the settings fixed when it opens, and the switches that may change during its
-//! lifetime.
+//! The configuration of a connection.
 
 use festina_recovery::send_buffer::SendBufferLimit;
 use festina_units::Duration;
@@ -36,10 +35,8 @@ pub struct TcpConfig {
     pub recovery: LossRecovery,
     /// The retransmission timer.
     pub rto: RtoConfig,
-    /// Switches that may change during the connection.
+    /// Mechanisms of the sender.
     pub switches: Switches,
-    /// Whether every first transmission is reported by an event; retransmissions always are.
-    pub report_segments: bool,
 }
 
 impl TcpConfig {
@@ -62,7 +59,6 @@ impl TcpConfig {
             recovery: LossRecovery::Standard,
             rto: RtoConfig::default(),
             switches: Switches::default(),
-            report_segments: false,
         }
     }
 
@@ -129,8 +125,7 @@ pub enum LossRecovery {
     /// reduction (RFC 6937), F-RTO (RFC 5682), undo of reductions that D-SACKs or timestamps prove to be spurious, and
     /// one timer for timeout, probe and reordering. Asks for SACK.
     ///
-    /// The switches `limited_transmit`, `fack`, `early_retransmit`, `rto_restart`, `tail_probe_restart` and
-    /// `thin_dupack` have no effect then.
+    /// The switches `limited_transmit`, `fack`, `early_retransmit`, `rto_restart` and `tail_probe_restart` have no effect then.
     Linux,
 }
 
@@ -203,19 +198,15 @@ pub enum RtoFloor {
     Variance,
 }
 
-/// Switches that may change while a connection lives.
+/// Mechanisms that a sender may have or not.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Switches {
-    /// Whether small segments wait.
-    pub nagle: Nagle,
-    /// Segments are sent when they are full or, at the latest, after [`CORK_MAX`].
-    pub cork: bool,
+    /// A small segment waits while anything is outstanding (Nagle's algorithm, RFC 1122 §4.2.3.4).
+    pub nagle: bool,
     /// The first two duplicate ACKs allow new segments to be sent (RFC 3042).
     pub limited_transmit: bool,
     /// Forward acknowledgement: data three segments below the highest SACKed byte is lost.
     pub fack: bool,
-    /// cwnd falls back to the initial window after an idle RTO (RFC 5681 §4.1).
-    pub idle_restart: bool,
     /// A retransmission includes the small segments behind it (Linux).
     pub collapses_retransmissions: bool,
     /// Early retransmit (RFC 5827).
@@ -229,46 +220,23 @@ pub struct Switches {
     pub tail_probe_restart: bool,
     /// A thin stream's first six timeouts do not double (Linux, `tcp-thin.txt`).
     pub thin_linear_timeouts: bool,
-    /// A thin stream retransmits on the first duplicate ACK (Linux until 2017).
-    pub thin_dupack: bool,
-    /// Redundant data bundling on thin streams: maximum number of sent segments that a new one repeats (the published
-    /// implementation: 1; 0 for off).
-    pub redundant_segments_max: u8,
 }
 
-/// How long a cork holds data back (Linux, `tcp(7)`).
-pub const CORK_MAX: Duration = Duration::from_millis(200);
-
 impl Default for Switches {
-    /// Limited transmit and idle restart on, everything else off, Nagle included.
+    /// Limited transmit on, everything else off, Nagle included.
     fn default() -> Self {
         Self {
-            nagle: Nagle::Off,
-            cork: false,
+            nagle: false,
             limited_transmit: true,
             fack: false,
-            idle_restart: true,
             collapses_retransmissions: false,
             early_retransmit: false,
             rto_restart: false,
             tail_probe: TailProbe::Off,
             tail_probe_restart: false,
             thin_linear_timeouts: false,
-            thin_dupack: false,
-            redundant_segments_max: 0,
         }
     }
-}
-
-/// Nagle's algorithm.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Nagle {
-    /// `TCP_NODELAY`.
-    Off,
-    /// A small segment waits while anything is outstanding (RFC 1122 §4.2.3.4).
-    Rfc1122,
-    /// A small segment waits while a small segment is outstanding (Minshall; Linux).
-    Minshall,
 }
 
 /// The formula of the tail loss probe's timer.

@@ -3,7 +3,7 @@
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::{
-    config::{Switches, TcpConfig},
+    config::TcpConfig,
     event::TcpEvent,
     receiver::Receiver,
     segment::{Flags, Segment, SynOptions, Timestamps},
@@ -268,17 +268,6 @@ impl TcpConnection {
     #[must_use]
     pub fn writable_bytes(&self) -> u64 {
         self.sender.room()
-    }
-
-    /// Returns the current switches.
-    #[must_use]
-    pub fn switches(&self) -> Switches {
-        self.sender.config.switches
-    }
-
-    /// Changes the switches; timers that run keep their time.
-    pub fn set_switches(&mut self, switches: Switches) {
-        self.sender.config.switches = switches;
     }
 
     /// Returns whether the handshake is complete and the connection has not failed.

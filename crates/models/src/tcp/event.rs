@@ -11,13 +11,6 @@ const EVENTS_MAX: usize = 1 << 16;
 pub enum TcpEvent {
     /// The handshake is complete on this side.
     Connected,
-    /// A segment was sent for the first time ([`super::TcpConfig::report_segments`]).
-    Sent {
-        /// Stream offset of its first byte.
-        sequence: u64,
-        /// Its new bytes.
-        length_bytes: u32,
-    },
     /// Bytes were retransmitted.
     Retransmitted {
         /// Stream offset of the first byte.
@@ -73,8 +66,6 @@ pub enum Cause {
     Fast,
     /// A tail loss probe.
     Probe,
-    /// Redundant bundling with new data.
-    Bundled,
 }
 
 /// The queue of events that [`super::TcpConnection::poll_event`] has not returned yet.

@@ -8,8 +8,6 @@ mod rack;
 mod scoreboard;
 mod timers;
 
-use std::collections::VecDeque;
-
 use festina_recovery::early_retransmit;
 use festina_units::{Duration, Instant};
 
@@ -22,7 +20,7 @@ use self::{
 pub(super) use ack::Acknowledgement;
 
 use super::{
-    config::{CORK_MAX, LossRecovery, Nagle, TcpConfig},
+    config::{LossRecovery, TcpConfig},
     congestion::Congestion,
     event::{Cause, EventQueue, TcpEvent},
 };
@@ -65,8 +63,6 @@ pub struct TcpCounters {
     pub retransmitted_fast: u64,
     /// Retransmitted as a tail loss probe.
     pub retransmitted_probe: u64,
-    /// Segments with new data that repeated older data.
-    pub bundled: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
     /// Fast recoveries entered.
@@ -91,9 +87,6 @@ struct Recovery {
     reduced_through: u64,
     /// The next segment with new data reports that cwnd was reduced.
     confirms_reduction: bool,
-    /// The bundles in flight: where the repeated data begins and the new data ends. Fewer than
-    /// [`THIN_SEGMENTS`], since a stream with more outstanding bundles nothing.
-    bundles: VecDeque<(u64, u64)>,
 }
 
 /// The sender's view of the network.
@@ -294,7 +287,7 @@ impl Sender {
             return None;
         }
         let mss = u64::from(self.config.mss_bytes);
-        if admitted < mss && !self.buffer.closed && self.small_segment_waits(now) {
+        if admitted < mss && !self.buffer.closed && self.small_segment_waits() {
             return None;
         }
         u32::try_from(admitted.min(mss)).ok()
@@ -312,28 +305,14 @@ impl Sender {
         }
     }
 
-    /// Returns whether cork or Nagle holds a small segment back; a cork sets its timer.
-    fn small_segment_waits(&mut self, now: Instant) -> bool {
-        if self.config.switches.cork {
-            if !self.timers.cork_expired {
-                self.timers.cork_at.get_or_insert(now + CORK_MAX);
-            }
-            return !self.timers.cork_expired;
-        }
-        match self.config.switches.nagle {
-            Nagle::Off => false,
-            Nagle::Rfc1122 => !self.board.is_empty(),
-            Nagle::Minshall => self
-                .board
-                .last_index()
-                .and_then(|index| self.board.get(index))
-                .is_some_and(|last| last.data_end - last.start < u64::from(self.config.mss_bytes)),
-        }
+    /// Returns whether Nagle's algorithm holds a small segment back.
+    fn small_segment_waits(&self) -> bool {
+        self.config.switches.nagle && !self.board.is_empty()
     }
 
+    /// cwnd falls back to the initial window after an idle RTO (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, now: Instant) {
-        if self.config.switches.idle_restart
-            && let Some(last_sent) = self.last_sent
+        if let Some(last_sent) = self.last_sent
             && now.saturating_duration_since(last_sent) > self.timers.rto_base(&self.config.rto)
         {
             self.congestion.restart_after_idle();
@@ -345,7 +324,6 @@ impl Sender {
         let data_end = start + u64::from(length_bytes);
         let fin = self.buffer.closed && data_end == self.buffer.written;
         let end = data_end + u64::from(fin);
-        let sequence = self.bundled_start(now, length_bytes, fin);
         let was_idle = self.board.is_empty();
         self.board.push(SentSegment {
             start,
@@ -358,14 +336,9 @@ impl Sender {
         });
         self.next = end;
         self.last_sent = Some(now);
-        self.timers.cork_at = None;
-        self.timers.cork_expired = false;
         self.timers.persist_at = None;
         self.round.flight_max = self.round.flight_max.max(self.board.outstanding());
         self.counters.data_segments += 1;
-        if self.config.report_segments {
-            self.events.push(TcpEvent::Sent { sequence: start, length_bytes });
-        }
         self.buffer_drained(now);
         if self.is_linux() {
             self.new_data_left(now, was_idle);
@@ -376,31 +349,12 @@ impl Sender {
             self.schedule_probe(now);
         }
         Outgoing {
-            sequence,
-            length_bytes: u32::try_from(data_end - sequence).unwrap_or(length_bytes),
+            sequence: start,
+            length_bytes,
             fin,
             is_new: true,
             confirms_reduction: core::mem::take(&mut self.recovery.confirms_reduction),
         }
-    }
-
-    /// Returns where a segment of `length_bytes` begins if it repeats unacknowledged data (redundant data bundling:
-    /// thin streams only, no FIN).
-    fn bundled_start(&mut self, now: Instant, length_bytes: u32, fin: bool) -> u64 {
-        let segments_max = self.config.switches.redundant_segments_max;
-        if segments_max == 0 || fin || self.board.outstanding() >= THIN_SEGMENTS || self.last_sent == Some(now) {
-            return self.next;
-        }
-        let room = u64::from(self.config.mss_bytes - length_bytes.min(self.config.mss_bytes));
-        let start = self.board.bundle_start(segments_max, room, self.next);
-        if start < self.next {
-            self.counters.bundled += 1;
-            self.recovery.bundles.push_back((start, self.next + u64::from(length_bytes)));
-            let length_bytes = u32::try_from(self.next - start).unwrap_or(u32::MAX);
-            let cause = Cause::Bundled;
-            self.events.push(TcpEvent::Retransmitted { sequence: start, length_bytes, cause, transmissions: 2 });
-        }
-        start
     }
 
     fn retransmit(&mut self, now: Instant, index: usize, cause: Cause) -> Option<Outgoing> {
@@ -412,7 +366,6 @@ impl Sender {
             Cause::Timeout | Cause::AfterTimeout => self.counters.retransmitted_timeout += 1,
             Cause::Fast => self.counters.retransmitted_fast += 1,
             Cause::Probe => self.counters.retransmitted_probe += 1,
-            Cause::Bundled => self.counters.bundled += 1,
         }
         let length_bytes = u32::try_from(segment.data_end - segment.start).unwrap_or(u32::MAX);
         let (sequence, transmissions) = (segment.start, segment.transmissions);
@@ -457,9 +410,6 @@ impl Sender {
     /// Duplicate ACKs that start a fast retransmit now.
     fn loss_threshold(&self) -> u32 {
         let switches = &self.config.switches;
-        if switches.thin_dupack && self.config.sack && self.is_thin() && self.unsent() == 0 {
-            return 1;
-        }
         if switches.early_retransmit {
             let sendable = self.unsent() > 0 && self.window_edge > self.next;
             return early_retransmit::threshold(self.board.outstanding(), sendable, DUP_THRESH);

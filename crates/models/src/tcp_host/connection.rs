@@ -283,7 +283,6 @@ fn common_cause(cause: Cause) -> RetransmissionCause {
         Cause::Timeout | Cause::AfterTimeout => RetransmissionCause::Timeout,
         Cause::Fast => RetransmissionCause::Fast,
         Cause::Probe => RetransmissionCause::Probe,
-        Cause::Bundled => RetransmissionCause::Bundled,
     }
 }
 

@@ -347,6 +347,28 @@ proptest! {
         }
         prop_assert!(copied * 1_000 <= messages * u64::from(budget.min(1_000)));
     }
+
+    #[test]
+    fn an_idle_scheduler_protects_no_stream(
+        named in prop::sample::select(Redundancy::NAMED.to_vec()),
+        outcomes in prop::collection::vec(prop::bool::weighted(0.01), 0..1_500),
+        is_coded in any::<bool>(),
+        bursts_per_rtt in 1..100_u32,
+        chunk_bytes in 0..1_500_u32,
+    ) {
+        let mut scheduler = CopyScheduler { is_coded, ..CopyScheduler::new(named) };
+        let mut idles = 0;
+        for lost in outcomes {
+            outcome(&mut scheduler, at(0), lost);
+            prop_assert_eq!(scheduler.loss.is_lossless(), scheduler.loss.likely().lost == 0);
+            if scheduler.is_idle() {
+                idles += 1;
+                let protection = scheduler.protection(at(0), None, StreamShape { bursts_per_rtt, chunk_bytes });
+                prop_assert_eq!(protection, Protection::NONE);
+            }
+        }
+        prop_assert!(idles == 0 || matches!(named, Redundancy::Adaptive(_)) && !is_coded);
+    }
 }
 
 /// A scheduler with the default budget that has seen one of `one_in` packets lost, and has earned two repetitions.

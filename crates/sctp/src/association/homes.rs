@@ -1,8 +1,6 @@
 //! The addresses of this endpoint, and the settings of several paths.
 
-use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use thiserror::Error;
 
@@ -69,27 +67,13 @@ impl PathPolicy {
     }
 }
 
-impl fmt::Display for PathPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for PathPolicy {
-    type Err = UnknownPathPolicy;
-
-    fn from_str(text: &str) -> Result<Self, UnknownPathPolicy> {
-        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
-        found.ok_or_else(|| UnknownPathPolicy { text: text.to_owned() })
-    }
-}
-
-/// Caller: text that is not the name of a [`PathPolicy`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown path policy {text:?}, expected one of: primary, repairs, copies, both")]
-pub struct UnknownPathPolicy {
-    text: String,
-}
+festina_units::text_is_name!(
+    PathPolicy,
+    PathPolicy::ALL.into_iter(),
+    /// Caller: text that is not the name of a [`PathPolicy`].
+    UnknownPathPolicy,
+    "path policy"
+);
 
 impl Default for Multihoming {
     fn default() -> Self {

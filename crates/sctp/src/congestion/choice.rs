@@ -1,10 +1,5 @@
 //! Congestion controllers by name.
 
-use core::fmt;
-use core::str::FromStr;
-
-use thiserror::Error;
-
 use super::custom::CustomController;
 
 /// The congestion controller, which limits the bytes in flight.
@@ -50,34 +45,13 @@ impl CongestionControl {
     }
 }
 
-impl fmt::Display for CongestionControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for CongestionControl {
-    type Err = UnknownCongestionControl;
-
-    fn from_str(text: &str) -> Result<Self, UnknownCongestionControl> {
-        let found = Self::all().iter().find(|choice| choice.name() == text);
-        found.copied().ok_or_else(|| UnknownCongestionControl { text: text.to_owned() })
-    }
-}
-
-/// Caller: the text names no [`CongestionControl`] of this crate.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[error("unknown congestion control {text:?}, expected one of: {}", names())]
-pub struct UnknownCongestionControl {
-    text: String,
-}
-
-festina_units::debug_is_display!(UnknownCongestionControl);
-
-fn names() -> String {
-    let names: Vec<&str> = CongestionControl::all().iter().map(|choice| choice.name()).collect();
-    names.join(", ")
-}
+festina_units::text_is_name!(
+    CongestionControl,
+    CongestionControl::all().iter().copied(),
+    /// Caller: the text names no [`CongestionControl`] of this crate.
+    UnknownCongestionControl,
+    "congestion control"
+);
 
 #[cfg(test)]
 mod tests {

@@ -274,7 +274,7 @@ impl Repair {
             let (rtt, is_thin) = (&self.rtt, self.book.is_thin());
             let way = || rtt.srtt().unwrap_or_default() / 2;
             let is_worth_it = |chunk: &Chunk| flight.is_worth_protecting(chunk, now, way());
-            self.owed.copy = redundancy.make_due(now, &flight.ledger, limits.allows_new_data(flight), is_worth_it);
+            self.owed.copy = redundancy.make_due(now, &flight.ledger, || limits.allows_new_data(flight), is_worth_it);
             self.owed.sums = redundancy.codes && {
                 let srtt = rtt.srtt().filter(|_| is_thin);
                 redundancy.are_sums_due(now, srtt, |tsn| sums::is_missing(flight, tsn, now, way()))

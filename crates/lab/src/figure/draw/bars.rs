@@ -104,7 +104,7 @@ impl<'f> Below<'f> {
 }
 
 fn bar_segments(pen: &Pen<'_>, axes: &Axes<'_>, figure: &Figure, bar: &Bar, (left, right): (i32, i32)) -> Drawn {
-    let mut from = Bars::floor(&figure.y);
+    let mut from = figure.y.low.max(0.0);
     let mut sum = 0.0;
     for segment in &bar.segments {
         sum += segment.height;

@@ -70,14 +70,12 @@ impl Sender {
         let was_idle = self.board.is_empty();
         let progress = self.apply(now, ack);
         if self.is_linux() {
-            self.end_bundles(ack.ack, una_before, &progress);
             if self.config.ecn && ack.congestion_echoed {
                 self.congestion_was_echoed();
             }
             self.recover_as_linux(now, una_before, was_idle, &progress);
         } else {
             self.end_probe_episode(ack.ack, &progress);
-            self.end_bundles(ack.ack, una_before, &progress);
             self.recover_by_standard(now, ack, &progress, unsent_before);
         }
         if progress.advanced {
@@ -149,21 +147,6 @@ impl Sender {
             self.reduce();
         } else if !progress.advanced && !progress.duplicate {
             self.probe.end = None;
-        }
-    }
-
-    /// A bundle whose old and new data are acknowledged together, and the old not as a duplicate, has
-    /// hidden a loss: cwnd is reduced as if it had been seen (netdev's RDB patch does so by `enter_cwr`).
-    /// Only a receiver with D-SACK lets the sender tell this from a delayed ACK.
-    fn end_bundles(&mut self, ack: u64, una_before: u64, progress: &Progress) {
-        let mut hidden = false;
-        while let Some(&(start, _)) = self.recovery.bundles.front().filter(|&&(_, end)| ack >= end) {
-            self.recovery.bundles.pop_front();
-            let told = progress.told_duplicate.is_some_and(|(first, last)| first <= start && start < last);
-            hidden |= una_before <= start && !told;
-        }
-        if hidden && self.config.sack && self.recovery.phase == Phase::Open {
-            self.reduce();
         }
     }
 

@@ -409,19 +409,6 @@ impl Scoreboard {
         Some(*segment)
     }
 
-    /// The start of at most `segments_max` last segments that are not SACKed, sent once and fit into
-    /// `room_bytes`.
-    pub(super) fn bundle_start(&self, segments_max: u8, room_bytes: u64, next: u64) -> u64 {
-        let mut start = next;
-        for segment in self.segments.iter().rev().take(usize::from(segments_max)) {
-            if segment.state != SegmentState::Sent || next - segment.start > room_bytes {
-                break;
-            }
-            start = segment.start;
-        }
-        start
-    }
-
     /// Corrects the counts for a segment that is no longer in `state`.
     fn leave(&mut self, state: SegmentState) {
         match state {

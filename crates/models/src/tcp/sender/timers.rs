@@ -1,4 +1,4 @@
-//! The sender's timers: retransmission, tail loss probe, zero window, cork.
+//! The sender's timers: retransmission, tail loss probe, zero window.
 
 use festina_recovery::{
     backoff::{Backoff, ExpirySeries},
@@ -39,10 +39,6 @@ pub(in crate::tcp) struct Timers {
     /// Time of the next probe of the peer's closed window.
     pub(super) persist_at: Option<Instant>,
     persist_is_due: bool,
-    /// When the cork releases a small segment.
-    pub(super) cork_at: Option<Instant>,
-    /// The cork has released it; the segment is sent when cwnd and window admit it.
-    pub(super) cork_expired: bool,
 }
 
 impl Timers {
@@ -59,8 +55,6 @@ impl Timers {
             reordering_at: None,
             persist_at: None,
             persist_is_due: false,
-            cork_at: None,
-            cork_expired: false,
         }
     }
 
@@ -87,7 +81,7 @@ impl Timers {
     }
 
     fn earliest(&self) -> Option<Instant> {
-        Instant::earliest([self.rto_at, self.probe_at, self.reordering_at, self.persist_at, self.cork_at])
+        Instant::earliest([self.rto_at, self.probe_at, self.reordering_at, self.persist_at])
     }
 }
 
@@ -176,10 +170,6 @@ impl Sender {
             self.timers.series.timed_out(self.timers.rto(&self.config.rto));
             self.timers.persist_at = Some(now + self.timers.rto(&self.config.rto));
             self.timers.persist_is_due = true;
-        }
-        if is_due(self.timers.cork_at) {
-            self.timers.cork_at = None;
-            self.timers.cork_expired = true;
         }
         if self.is_linux() {
             return self.handle_linux_timeout(now);

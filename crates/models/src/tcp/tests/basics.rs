@@ -1,7 +1,7 @@
-//! Handshake and end, windows, acknowledgements, Nagle and cork, slow start.
+//! Handshake and end, windows, acknowledgements, Nagle's algorithm, slow start.
 
 use super::pipe::{Faults, Pipe, at, ms};
-use crate::tcp::{DelayedAck, Growth, Nagle, SendBufferLimit, Switches, TcpConfig, TcpEvent};
+use crate::tcp::{DelayedAck, Growth, SendBufferLimit, Switches, TcpConfig, TcpEvent};
 
 fn without_delayed_acks() -> TcpConfig {
     TcpConfig { delayed_ack: DelayedAck::OFF, ..TcpConfig::sack() }
@@ -112,40 +112,17 @@ fn small_writes(switches: Switches) -> Vec<(u64, u32)> {
 #[test]
 fn rfc_1122_4_2_3_4_nagle_holds_small_segments_while_something_is_outstanding() {
     assert_eq!(small_writes(Switches::default()), [(1000, 100), (1010, 100), (1020, 100)]);
-    let nagle = Switches { nagle: Nagle::Rfc1122, ..Switches::default() };
+    let nagle = Switches { nagle: true, ..Switches::default() };
     assert_eq!(small_writes(nagle), [(1000, 100), (1100, 200)]);
 }
 
 #[test]
-fn minshall_s_nagle_lets_a_small_segment_follow_full_ones() {
-    let sent = |nagle| {
-        let config = TcpConfig { switches: Switches { nagle, ..Switches::default() }, ..without_delayed_acks() };
-        let mut pipe = Pipe::new(config, 50, Faults::default());
-        pipe.write_at(1000, 1560);
-        pipe.run_until(at(1090));
-        pipe.sent.len()
-    };
-    assert_eq!(sent(Nagle::Rfc1122), 1);
-    assert_eq!(sent(Nagle::Minshall), 2);
-}
-
-#[test]
-fn a_cork_holds_small_segments_for_200_ms_and_no_longer() {
-    assert_eq!(small_writes(Switches { cork: true, ..Switches::default() }), [(1200, 300)]);
-}
-
-#[test]
-fn rfc_5681_4_1_cwnd_falls_back_after_an_idle_rto_unless_switched_off() {
-    let burst = |idle_restart| {
-        let config = TcpConfig { switches: Switches { idle_restart, ..Switches::default() }, ..without_delayed_acks() };
-        let mut pipe = Pipe::new(config, 50, Faults::default());
-        pipe.write_at(1000, 40 * 1460);
-        pipe.write_at(5000, 40 * 1460);
-        pipe.run_until(at(9000));
-        pipe.sent_between(5000, 5001)
-    };
-    assert_eq!(burst(true), 3);
-    assert!(burst(false) > 20);
+fn rfc_5681_4_1_cwnd_falls_back_after_an_idle_rto() {
+    let mut pipe = Pipe::new(without_delayed_acks(), 50, Faults::default());
+    pipe.write_at(1000, 40 * 1460);
+    pipe.write_at(5000, 40 * 1460);
+    pipe.run_until(at(9000));
+    assert_eq!(pipe.sent_between(5000, 5001), 3);
 }
 
 #[test]

@@ -115,36 +115,3 @@ fn rfc_8985_7_4_2_a_probe_that_repaired_a_loss_reduces_cwnd_and_a_needless_one_d
     assert!(needless.server_events.iter().any(|(_, event)| matches!(event, TcpEvent::DuplicateReceived { .. })));
     assert_eq!(needless.client.ssthresh_segments(), None);
 }
-
-#[test]
-fn redundant_bundling_repairs_a_loss_with_the_next_message() {
-    let delivered = |redundant_segments_max| {
-        let switches = Switches { redundant_segments_max, ..Switches::default() };
-        let config = TcpConfig { switches, delayed_ack: DelayedAck::OFF, ..TcpConfig::new_reno() };
-        let mut pipe = Pipe::losing(config, 100, &[1]);
-        (0..4).for_each(|write| {
-            pipe.write_at(1000 + write * 100, 120);
-        });
-        pipe.run_until(at(9000));
-        assert_eq!(pipe.server.bytes_delivered(), 480);
-        (pipe.delivered_at(240), pipe.client.counters().bundled)
-    };
-    assert_eq!(delivered(1), (1300, 3));
-    assert!(delivered(0).0 > 1500);
-}
-
-#[test]
-fn a_loss_that_a_bundle_has_hidden_reduces_cwnd_and_a_needless_bundle_does_not() {
-    let ssthresh = |lost: &[u64]| {
-        let switches = Switches { redundant_segments_max: 1, ..Switches::default() };
-        let mut pipe = Pipe::losing(TcpConfig { switches, ..TcpConfig::sack() }, 100, lost);
-        (0..4).for_each(|write| {
-            pipe.write_at(1000 + write * 150, 120);
-        });
-        pipe.run_until(at(9000));
-        assert!(pipe.client.counters().bundled > 0 && pipe.client.counters().timeouts == 0);
-        pipe.client.ssthresh_segments()
-    };
-    assert_eq!(ssthresh(&[1]), Some(2));
-    assert_eq!(ssthresh(&[]), None);
-}

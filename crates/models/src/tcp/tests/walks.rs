@@ -4,7 +4,7 @@ use festina_units::Duration;
 
 use super::pipe::{Faults, Pipe, at, ms};
 use crate::tcp::{
-    CongestionControl, DelayedAck, Growth, MinBuf, Nagle, SendBufferLimit, Switches, TailProbe, TcpConfig, TcpEvent,
+    CongestionControl, DelayedAck, Growth, MinBuf, SendBufferLimit, Switches, TailProbe, TcpConfig, TcpEvent,
 };
 
 /// Segments that a greedy sender delivers in each round trip of 100 ms over 20 minutes at a loss of
@@ -77,8 +77,7 @@ fn g02_2_2_a_min_buf_writer_is_woken_for_every_packet() {
 fn g02_6_with_a_target_data_waits_no_longer_than_it_says_but_for_a_twentieth_of_the_packets() {
     for budget_ms in [30, 50, 150] {
         let budget = Duration::from_millis(budget_ms);
-        let config =
-            TcpConfig { send_buffer: SendBufferLimit::Target(budget), report_segments: true, ..TcpConfig::sack() };
+        let config = TcpConfig { send_buffer: SendBufferLimit::Target(budget), ..TcpConfig::sack() };
         let mut pipe = Pipe::new(config, 50, Faults { loss_ppm: 5_000, seed: 3, ..Faults::default() });
         pipe.run_until(at(200));
         // The stream up to `end` was written at `since`.
@@ -117,7 +116,7 @@ fn goodput(config: TcpConfig) -> u64 {
 
 fn every_switch() -> Switches {
     Switches {
-        nagle: Nagle::Minshall,
+        nagle: true,
         fack: true,
         collapses_retransmissions: true,
         early_retransmit: true,
@@ -125,30 +124,7 @@ fn every_switch() -> Switches {
         tail_probe: TailProbe::Draft,
         tail_probe_restart: true,
         thin_linear_timeouts: true,
-        thin_dupack: true,
-        redundant_segments_max: 1,
         ..Switches::default()
-    }
-}
-
-/// Switches, each turned on or off by a bit of `choice`.
-fn some_switches(choice: u64) -> Switches {
-    let bit = |number: u32| choice >> number & 1 == 1;
-    let (all, none) = (every_switch(), Switches::default());
-    Switches {
-        nagle: if bit(0) { Nagle::Rfc1122 } else { Nagle::Off },
-        cork: bit(1),
-        limited_transmit: bit(2),
-        fack: bit(3),
-        idle_restart: bit(4),
-        collapses_retransmissions: bit(5),
-        early_retransmit: bit(6),
-        rto_restart: bit(7),
-        tail_probe: if bit(8) { TailProbe::Rfc8985 } else { none.tail_probe },
-        tail_probe_restart: bit(9),
-        thin_linear_timeouts: bit(10),
-        thin_dupack: bit(11),
-        redundant_segments_max: if bit(12) { all.redundant_segments_max } else { 0 },
     }
 }
 
@@ -160,8 +136,8 @@ fn configs() -> Vec<TcpConfig> {
         TcpConfig::sack(),
         TcpConfig { ecn: true, ..TcpConfig::linux() },
         TcpConfig { switches: every_switch, timestamps: true, ..TcpConfig::sack() },
-        TcpConfig { switches: Switches { redundant_segments_max: 3, ..every_switch }, ..TcpConfig::new_reno() },
-        TcpConfig { switches: Switches { cork: true, ..every_switch }, send_buffer: min_buf, ..TcpConfig::linux() },
+        TcpConfig { switches: every_switch, ..TcpConfig::new_reno() },
+        TcpConfig { switches: every_switch, send_buffer: min_buf, ..TcpConfig::linux() },
         TcpConfig { receive_buffer_bytes: 6_000, ..TcpConfig::sack() },
     ]
 }
@@ -183,10 +159,6 @@ fn through_loss_reordering_and_duplication_every_byte_arrives_in_order_and_both_
             while pipe.client.bytes_written() < 400_000 {
                 now += pipe.draw() % 300;
                 let bytes = if pipe.draw().is_multiple_of(3) { pipe.draw() % 30_000 } else { pipe.draw() % 300 };
-                if seed % 4 == 0 {
-                    let choice = pipe.draw();
-                    pipe.client.set_switches(some_switches(choice));
-                }
                 pipe.write_at(now, bytes + 1);
             }
             let written = pipe.client.bytes_written();

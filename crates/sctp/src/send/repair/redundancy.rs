@@ -225,7 +225,10 @@ impl RedundancyAccount {
         if let Some((_, protection)) = self.decided.filter(|(at, _)| *at == now) {
             return protection;
         }
-        if self.has_queue() { Protection::NONE } else { self.scheduler.protection(now, None, self.shape(srtt)) }
+        if self.scheduler.is_idle() || self.has_queue() {
+            return Protection::NONE;
+        }
+        self.scheduler.protection(now, None, self.shape(srtt))
     }
 
     /// A chunk of a thin stream leaves for the first time.
@@ -311,8 +314,8 @@ impl RedundancyAccount {
     /// By how much probes are to wait longer than their `timeout`: half of it for each that was needless since a round trip was measured. In a queue that
     /// grows they would fill the link, and leave no chunk sent once that could be timed.
     pub(super) fn probe_delay(&self, timeout: Duration, srtt: Duration) -> Duration {
-        let is_dense = self.cadence.bursts_per_rtt(srtt) >= DENSE_BURSTS_PER_RTT_MIN;
-        if is_dense { timeout * self.needless_probes.into() / 2 } else { Duration::ZERO }
+        let is_dense = || self.cadence.bursts_per_rtt(srtt) >= DENSE_BURSTS_PER_RTT_MIN;
+        if self.needless_probes > 0 && is_dense() { timeout * self.needless_probes.into() / 2 } else { Duration::ZERO }
     }
 
     /// The code that protects the stream now, and the encoder.
@@ -453,11 +456,11 @@ impl RedundancyAccount {
         &mut self,
         now: Instant,
         ledger: &Ledger,
-        with_new_data: bool,
+        with_new_data: impl Fn() -> bool,
         is_worth_it: impl Fn(&Chunk) -> bool,
     ) -> bool {
         let is_time = |planned: &PlannedCopy| {
-            planned.at <= now || with_new_data && planned.of_resend && now - planned.sent_at >= COPY_SPACING_MIN
+            planned.at <= now || planned.of_resend && now - planned.sent_at >= COPY_SPACING_MIN && with_new_data()
         };
         let next = |planned: &mut VecDeque<PlannedCopy>| {
             planned.front().is_some_and(is_time).then(|| planned.pop_front()).flatten()
