@@ -75,7 +75,7 @@ pub(super) struct Late {
 impl Channel {
     /// Returns whether a chunk is to be sent.
     pub(crate) fn has_late(&self, now: Instant) -> bool {
-        let has_lists = || self.further.as_ref().is_some_and(|further| further.lists.has_any(now));
+        let has_lists = || self.other.further.as_ref().is_some_and(|further| further.lists.has_any(now));
         let is_due = self.late.acknowledges || !self.late.challenges.is_empty();
         self.is_complete() && (is_due || self.has_tickets(now) || has_lists())
     }
@@ -88,7 +88,7 @@ impl Channel {
 
     /// Returns when such chunks are sent again.
     pub(crate) fn late_deadline(&self) -> Option<Instant> {
-        let lists = self.further.as_ref().and_then(|further| further.lists.deadline());
+        let lists = self.other.further.as_ref().and_then(|further| further.lists.deadline());
         lists.map_or_else(|| self.tickets_deadline(), |at| Instant::earliest([Some(at), self.tickets_deadline()]))
     }
 
@@ -128,7 +128,7 @@ impl Channel {
             let [high, low] = self.tls.received(Space::Traffic).to_be_bytes();
             chunks.extend_from_slice(&[ACKNOWLEDGEMENT, 0, 0, 6, high, low, 0, 0]);
         }
-        if let Some(further) = &mut self.further {
+        if let Some(further) = &mut self.other.further {
             further.lists.write(now, chunks, room);
         }
         if !self.has_tickets(now) {
@@ -206,7 +206,7 @@ impl Channel {
                     self.late.acknowledged = self.late.acknowledged.max(number);
                 }
                 (LIST | RECEIVED, _) => {
-                    self.further.get_or_insert_default().lists.take(kind, number, bytes)?;
+                    self.other.further.get_or_insert_default().lists.take(kind, number, bytes)?;
                 }
                 // Clients send no tickets. Answers are taken by their path.
                 _ => {}

@@ -98,20 +98,20 @@ fn append(chunks: &mut Vec<u8>, kind: u8, number: u16, list: &[u8]) {
 impl Channel {
     /// Names the addresses of this side in place of those named before, from `at` on.
     pub(crate) fn send_list(&mut self, at: Instant, list: Vec<u8>) {
-        let lists = &mut self.further.get_or_insert_default().lists;
+        let lists = &mut self.other.further.get_or_insert_default().lists;
         lists.number = lists.number.wrapping_add(1);
         lists.own = Some((list, at, 0));
     }
 
     /// A list that waits for the end of the handshake may leave.
     pub(crate) fn release_list(&mut self, now: Instant) {
-        if let Some((_, at, 0)) = self.further.as_mut().and_then(|further| further.lists.own.as_mut()) {
+        if let Some((_, at, 0)) = self.other.further.as_mut().and_then(|further| further.lists.own.as_mut()) {
             *at = now;
         }
     }
 
     /// The list of the peer's addresses, if it has sent a new one.
     pub(crate) fn take_list(&mut self) -> Option<Vec<u8>> {
-        self.further.as_mut()?.lists.of_peer.take()
+        self.other.further.as_mut()?.lists.of_peer.take()
     }
 }
