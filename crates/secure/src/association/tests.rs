@@ -112,7 +112,7 @@ fn of_thousands_of_spares_the_one_with_the_highest_number_counts() {
     }
     let [to_client, to_server] = pair.rebind(1);
     assert!(to_client.iter().all(|id| *id == ConnectionId(2_999_u64.to_be_bytes())), "{to_client:?}");
-    assert!(to_client.len() > 0 && to_server.is_empty(), "which is an ID that the client does not know");
+    assert!(!to_client.is_empty() && to_server.is_empty(), "which is an ID that the client does not know");
 }
 
 #[test]
