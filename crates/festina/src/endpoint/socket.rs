@@ -158,6 +158,12 @@ impl Socket {
         Ok(())
     }
 
+    /// Returns the address to use instead, if that of the only socket is gone.
+    pub(crate) fn address_instead(&self, destination: SocketAddr) -> Option<SocketAddr> {
+        let lower = self.lower.read().unwrap_or_else(PoisonError::into_inner);
+        program::call("lower layer", None, || lower.as_ref()?.address_instead(destination))
+    }
+
     /// The address bound to.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         let locals = self.local_addrs();
