@@ -16,7 +16,7 @@ pub enum Cause {
     Fast,
     /// A probe ahead of the timeout.
     Probe,
-    /// Nothing indicated a loss: it was bundled with new data, or is redundancy.
+    /// Nothing indicated a loss: it was bundled with new data, or is redundancy, such as a copy by another path.
     Bundled,
     /// The capture does not show the state of the sender: it lacks the earlier copies, which were lost in front of it, or it shows an
     /// acknowledgement of them that may not have reached the sender. Both happen in captures at the receiver.
@@ -95,6 +95,8 @@ pub(super) struct Circumstances {
     pub(super) probes: Option<bool>,
     /// Copies so far.
     pub(super) copies: u32,
+    /// The copy before this one left by another path of the association.
+    pub(super) is_by_another_path: bool,
 }
 
 /// The likely values of a sender's timers.
@@ -168,6 +170,10 @@ impl Circumstances {
     /// The cause in SCTP.
     pub(super) fn sctp(&self) -> (Cause, Confidence) {
         let is_overdue = self.since_copy.saturating_add(PROMPT) >= self.timers.rto;
+        let is_repeated = self.since_copy < PROMPT.max(self.timers.rtt_min / REPEATED_PART_OF_RTT);
+        if self.is_by_another_path && is_repeated {
+            return (Cause::Bundled, Confidence::Sure);
+        }
         if self.is_prompt() && self.reports > 0 {
             let confidence = if self.reports >= 3 { Confidence::Sure } else { Confidence::Likely };
             return (Cause::Fast, confidence);
@@ -175,7 +181,7 @@ impl Circumstances {
         if self.is_with_new_data && is_overdue {
             return (Cause::Timeout, Confidence::Likely);
         }
-        if self.copies > 1 && self.since_copy < PROMPT.max(self.timers.rtt_min / REPEATED_PART_OF_RTT) {
+        if self.copies > 1 && is_repeated {
             return (Cause::Bundled, Confidence::Likely);
         }
         let is_bundled = self.bundled_with == Some(Cause::Probe) || (self.bundled_with.is_some() && !is_overdue);

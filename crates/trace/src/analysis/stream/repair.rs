@@ -37,6 +37,7 @@ impl Stream {
             bundled_with: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
             probes: self.repair.probes,
             copies: range.map_or(1, |range| range.copies),
+            is_by_another_path: range.is_some_and(|range| range.latest.path != sent.copy.path),
         }
     }
 
