@@ -43,6 +43,7 @@ pub use slow_start::{SlowStart, SlowStartExit};
 use estimate::Unwrap;
 use headers::{Sctp, Tcp};
 use homes::Homes;
+pub(crate) use homes::{Resolver, Way};
 use opening::{Opening, first_number};
 use order::Sightings;
 use outstanding::Copy;
@@ -52,7 +53,7 @@ use table::{Conversation, Heard, Slot, Table};
 
 use crate::dissect::{Decryption, Dissected, Dissector};
 use crate::error::ReadError;
-use crate::flow::Protocol;
+use crate::protocol::Protocol;
 use crate::read::{CapturedPacket, PacketReader};
 
 /// How a capture is analysed.
@@ -416,7 +417,7 @@ impl Analyser {
             let start = stream.unwrap.see(tcp.sequence);
             let end = start + u64::from(tcp.payload_bytes);
             let tsval = tcp.timestamps.map_or(0, |(value, _)| value);
-            let copy = Copy { at: packet.at, packet: packet.number, tsval };
+            let copy = Copy { at: packet.at, packet: packet.number, tsval, path: 0 };
             let bytes = tcp.payload_bytes;
             let sent = Sent { copy, departure, start, end, bytes, is_with_new_data: false, framing: None };
             stream.sent(&sent, &mut sink);
@@ -447,7 +448,6 @@ impl Analyser {
         let bytes = sctp.data.iter().map(|data| data.bytes).sum();
         stream.packet(packet.at, bytes, parsed.transport_bytes);
         let highest = stream.highest();
-        let copy = Copy { at: packet.at, packet: packet.number, tsval: 0 };
         let is_new = |stream: &mut Stream, tsn: u32| stream.unwrap.near(tsn).is_none_or(|tsn| tsn >= highest);
         let has_new = sctp.data.iter().any(|data| is_new(stream, data.tsn));
         let missing: Vec<bool> = match sctp.data.as_slice() {
@@ -457,7 +457,9 @@ impl Analyser {
         let has_missing = missing.contains(&true);
         let first_count = sctp.data.iter().filter(|data| is_new(stream, data.tsn)).count() as u64;
         let counts = [first_count, sctp.data.len() as u64 - first_count];
-        stream.report.count_path([parsed.source.address, parsed.destination.address], parsed.transport_bytes, counts);
+        let addresses = [parsed.source.address, parsed.destination.address];
+        let path = stream.report.count_path(addresses, parsed.transport_bytes, counts);
+        let copy = Copy { at: packet.at, packet: packet.number, tsval: 0, path };
         for (data, is_missing) in sctp.data.iter().zip(missing) {
             let start = stream.unwrap.see(data.tsn);
             let is_with_new_data = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;

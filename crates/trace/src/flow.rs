@@ -6,26 +6,17 @@ use std::net::SocketAddr;
 
 use festina_units::{ByteCount, Duration, Instant};
 
+use crate::analysis::{Resolver, Way};
 use crate::bytes::{u16_at, u32_at};
 use crate::dissect::{Dissected, Dissector, Transport};
 use crate::error::ReadError;
 use crate::ip::UDP_HEADER_BYTES;
+pub use crate::protocol::Protocol;
 use crate::read::PacketReader;
 
 /// Maximum number of flows, and of writes.
 const FLOWS_MAX: usize = 1 << 20;
 const WRITES_MAX: usize = 1 << 23;
-
-/// A transport protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// SCTP, directly over IP.
-    Sctp,
-}
 
 /// One direction of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +44,7 @@ pub struct FlowWrite {
 /// their first data.
 ///
 /// Data that was sent before is skipped: in TCP data below the highest sequence number sent, in SCTP chunks with a TSN
-/// not above the highest. So a replay sends the application's writes, as far as the packets show them, and not the
+/// not above the highest. Several paths of an association are one flow, between the addresses of the first. So a replay sends the application's writes, as far as the packets show them, and not the
 /// retransmissions of its transport.
 ///
 /// # Errors
@@ -71,19 +62,18 @@ pub fn read_flows(source: impl Read) -> Result<Vec<Flow>, ReadError> {
     Ok(gatherer.finish())
 }
 
-type Key = (Protocol, SocketAddr, SocketAddr);
-
 #[derive(Default)]
 struct Gatherer {
-    index: BTreeMap<Key, usize>,
+    index: BTreeMap<Way, usize>,
     flows: Vec<Gathered>,
     writes: usize,
     earliest: Option<Instant>,
+    resolver: Resolver,
 }
 
 /// A flow and the first sequence number or TSN that has not been sent yet.
 struct Gathered {
-    key: Key,
+    way: Way,
     writes: Vec<(Instant, u32)>,
     next: Option<u32>,
 }
@@ -91,23 +81,16 @@ struct Gathered {
 impl Gatherer {
     fn add(&mut self, at: Instant, transport: &Transport<'_>) -> Result<(), ReadError> {
         self.earliest = Some(self.earliest.map_or(at, |earliest| earliest.min(at)));
-        let bytes = transport.bytes;
-        let Some([source_port, destination_port]) = u16_at(bytes, 0).zip(u16_at(bytes, 2)).map(|(a, b)| [a, b]) else {
-            return Ok(());
-        };
-        let protocol = match transport.protocol {
-            6 => Protocol::Tcp,
-            17 => Protocol::Udp,
-            132 => Protocol::Sctp,
-            _ => return Ok(()),
-        };
-        let source = SocketAddr::new(transport.source, source_port);
-        let flow = self.flow((protocol, source, SocketAddr::new(transport.destination, destination_port)))?;
+        let Some(way) = self.resolver.way(transport) else { return Ok(()) };
+        let flow = self.flow(way)?;
         let before = flow.writes.len();
-        match protocol {
+        match way.protocol {
             Protocol::Tcp => tcp(flow, at, transport),
             Protocol::Udp => flow.write(at, transport.len.saturating_sub(UDP_HEADER_BYTES)),
-            Protocol::Sctp => sctp(flow, at, bytes),
+            Protocol::Sctp => {
+                let header_bytes = if way.is_in_udp { UDP_HEADER_BYTES } else { 0 };
+                sctp(flow, at, transport.bytes.get(header_bytes..).unwrap_or_default());
+            }
         }
         let added = flow.writes.len() - before;
         self.writes += added;
@@ -117,14 +100,14 @@ impl Gatherer {
         Ok(())
     }
 
-    fn flow(&mut self, key: Key) -> Result<&mut Gathered, ReadError> {
+    fn flow(&mut self, way: Way) -> Result<&mut Gathered, ReadError> {
         let next = self.flows.len();
-        let index = *self.index.entry(key).or_insert(next);
+        let index = *self.index.entry(way).or_insert(next);
         if index == next {
             if next == FLOWS_MAX {
                 return Err(ReadError::TooMuch { what: "flows", max: FLOWS_MAX });
             }
-            self.flows.push(Gathered { key, writes: Vec::new(), next: None });
+            self.flows.push(Gathered { way, writes: Vec::new(), next: None });
         }
         Ok(&mut self.flows[index])
     }
@@ -139,10 +122,10 @@ impl Gatherer {
         flows.sort_by_key(|flow| flow.writes.first().map(|(at, _)| *at));
         flows
             .into_iter()
-            .map(|Gathered { key: (protocol, source, destination), writes, .. }| Flow {
-                protocol,
-                source,
-                destination,
+            .map(|Gathered { way, writes, .. }| Flow {
+                protocol: way.protocol,
+                source: way.source,
+                destination: way.destination,
                 writes: writes
                     .into_iter()
                     .map(|(at, bytes)| FlowWrite {

@@ -26,7 +26,7 @@ pub(crate) struct Accepting {
     queues: HashMap<u16, Arc<AcceptQueue>>,
     /// Associations that may wait per port.
     queue_max: usize,
-    can_listen: bool,
+    pub(super) can_listen: bool,
     closed: bool,
 }
 

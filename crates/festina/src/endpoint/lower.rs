@@ -67,6 +67,12 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Returns the address to [`rebind`](Self::rebind) to, if that of the socket is no address of this host any more, such as after DHCP has given it
+    /// another. `destination` is where a packet was not sent.
+    fn address_instead(&self, _destination: SocketAddr) -> Option<SocketAddr> {
+        None
+    }
+
     /// Returns the address of a peer in the form in which received packets name it.
     ///
     /// # Errors

@@ -521,11 +521,28 @@ impl Shared {
                 }
                 SendRefusal::NoWay { cause, .. } => {
                     tracing::debug!(%destination, cause, "the system does not send there");
+                    if self.replaces_lost_address(destination) {
+                        continue;
+                    }
                 }
             }
             let concerned = lock(&self.demux).to(destination);
             concerned.iter().for_each(|association| association.refused(&refusal));
         }
+    }
+
+    /// A client's own address is gone: takes the one that leads to the destination now. A server stays: at another
+    /// address it could listen to a network that it is to be hidden from.
+    fn replaces_lost_address(&self, destination: SocketAddr) -> bool {
+        if lock(&self.accepting).can_listen {
+            return false;
+        }
+        let Some(instead) = self.socket.address_instead(destination) else { return false };
+        match self.rebind(instead) {
+            Ok(()) => tracing::info!(%instead, "the own address is gone, another takes its place"),
+            Err(error) => tracing::warn!(%error, "the own address is gone"),
+        }
+        true
     }
 
     fn stop_everything(&self) -> Vec<Arc<Inner>> {

@@ -158,7 +158,11 @@ impl Socket {
     /// # Errors
     /// The new address cannot be bound: the socket stays.
     pub(crate) fn rebind(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<()> {
-        self.change(|lower| lower.rebind(runtime, address))
+        self.change(|lower| {
+            lower.rebind(runtime, address)?;
+            self.binding.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
     }
 
     /// Adds a socket at another address.
@@ -200,13 +204,18 @@ impl Socket {
 
     fn note_change(&self, lower: &dyn LowerLayer) {
         self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
-        self.binding.fetch_add(1, Ordering::Relaxed);
         *self.locals.write().unwrap_or_else(PoisonError::into_inner) = lower.local_addrs().into();
     }
 
     /// The number of the present binding, for packets that must not leave from another address than the one for which they were written.
     pub(crate) fn binding(&self) -> u32 {
         self.binding.load(Ordering::Relaxed)
+    }
+
+    /// Returns the address to use instead, if that of the only socket is gone.
+    pub(crate) fn address_instead(&self, destination: SocketAddr) -> Option<SocketAddr> {
+        let lower = self.lower.read().unwrap_or_else(PoisonError::into_inner);
+        program::call("lower layer", None, || lower.as_ref()?.address_instead(destination))
     }
 
     /// The address bound to.

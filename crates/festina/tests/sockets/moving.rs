@@ -337,6 +337,41 @@ async fn a_server_follows_the_socket_of_an_idle_client() {
     }
 }
 
+/// DHCP has given the host another address. The server keeps its own, though it is lost as well.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_whose_own_address_is_gone_takes_another_of_this_host_and_a_server_does_not() {
+    crate::path_mtu::with_mtu(1_500, async || {
+        let address = |change: &str, host: u8| {
+            let arguments = format!("address {change} 10.9.0.{host}/32 dev lo");
+            let changed = std::process::Command::new("ip").args(arguments.split(' ')).status();
+            assert!(changed.unwrap().success(), "{arguments}");
+        };
+        address("add", 1);
+        address("add", 2);
+        let (client, server) = configs();
+        let at = |host: u8| SocketAddr::from(([10, 9, 0, host], 0));
+        let server = Endpoint::server(at(2), server).await.unwrap();
+        let client = Endpoint::client(at(1), client).await.unwrap();
+        let remote = server.local_addr();
+        let pair = pair_between(client, server, remote).await;
+        let before = pair.client_endpoint.local_addr();
+        address("del", 1);
+        pair.client.send("after the change").await.unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "after the change");
+        let after = pair.client_endpoint.local_addr();
+        assert!(after.ip() != before.ip() && after.port() == before.port(), "{before} {after}");
+        until("the server has followed", || pair.server.remote_addr() == after).await;
+
+        // The client has the server's address as well, since both are on one host.
+        address("add", 3);
+        address("del", 2);
+        pair.server.send("lost").await.unwrap();
+        until("the system has refused", || pair.server_endpoint.stats().send_errors > 0).await;
+        assert_eq!(pair.server_endpoint.local_addr(), remote);
+    });
+}
+
 #[tokio::test]
 async fn a_socket_stays_if_the_new_address_cannot_be_bound() {
     let pair = crate::support::pair().await;

@@ -22,7 +22,7 @@ fn set_mtu(mtu: u32) -> bool {
 }
 
 /// Runs a test in a namespace whose loopback device carries IP packets of up to this size; without the privilege it is skipped.
-fn with_mtu(mtu: u32, test: impl AsyncFnOnce() + Send) {
+pub(crate) fn with_mtu(mtu: u32, test: impl AsyncFnOnce() + Send) {
     let made = Namespace::fresh().and_then(|namespace| {
         namespace.run(|| {
             if !set_mtu(mtu) {

@@ -5,8 +5,12 @@
 //! a NAT has the same tags between two pairs of addresses as well, and there both begin with INIT or with data.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
-use super::packet::{Content, Key, Parsed};
+use super::headers::Sctp;
+use super::packet::{Content, Key, Parsed, parse};
+use crate::dissect::Transport;
+use crate::protocol::Protocol;
 
 /// Maximum number of pairs, and of tags, that are remembered, which take 40 megabytes. Beyond it all are forgotten, and the further paths of the
 /// associations until then count as associations of their own.
@@ -55,5 +59,35 @@ impl Homes {
             pair.tags[to] = Some(sctp.tag);
             self.tags.entry(by_tag).or_insert((parsed.key, 1 - parsed.from));
         }
+    }
+}
+
+/// The conversation of each packet.
+#[derive(Default)]
+pub(crate) struct Resolver {
+    homes: Homes,
+    scratch: Sctp,
+}
+
+/// One direction of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way {
+    pub(crate) protocol: Protocol,
+    /// Those of the first path of an association.
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    /// SCTP is inside of UDP.
+    pub(crate) is_in_udp: bool,
+}
+
+impl Resolver {
+    /// Returns the direction that a packet belongs to; `None` if it is of another protocol.
+    pub(crate) fn way(&mut self, transport: &Transport<'_>) -> Option<Way> {
+        let mut parsed = parse(transport, &mut self.scratch)?;
+        self.homes.resolve(&mut parsed);
+        let [first, second] = parsed.key.ends;
+        let [source, destination] = if parsed.from == 0 { [first, second] } else { [second, first] };
+        let (protocol, is_in_udp) = (parsed.key.protocol, source.udp_port != 0);
+        Some(Way { protocol, source: source.socket(), destination: destination.socket(), is_in_udp })
     }
 }

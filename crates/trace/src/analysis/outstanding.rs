@@ -57,6 +57,8 @@ pub(super) struct Copy {
     pub(super) packet: u64,
     /// TSval, or 0.
     pub(super) tsval: u32,
+    /// The path that it left by, among those of the sender.
+    pub(super) path: u8,
 }
 
 /// Returns memory of a list that has become short.

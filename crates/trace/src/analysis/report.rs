@@ -7,8 +7,8 @@ use festina_units::{Duration, Instant};
 use super::cause::{Cause, Confidence};
 use super::outstanding::Range;
 use super::slow_start::SlowStart;
-use crate::flow::Protocol;
 use crate::histogram::Histogram;
+use crate::protocol::Protocol;
 
 /// One direction of a conversation: its packets and their fate. Durations within histograms are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,13 @@ pub struct PathTraffic {
 }
 
 impl StreamReport {
-    pub(super) fn count_path(&mut self, [source, destination]: [IpAddr; 2], bytes: u64, [first, again]: [u64; 2]) {
+    /// Counts a packet with chunks that are sent for the first time, or again. Returns the place of its path, or the first place of all further ones.
+    pub(super) fn count_path(
+        &mut self,
+        [source, destination]: [IpAddr; 2],
+        bytes: u64,
+        [first, again]: [u64; 2],
+    ) -> u8 {
         let known = self.paths.iter().position(|path| (path.source, path.destination) == (source, destination));
         if known.is_none() && self.paths.len() < PATHS_MAX {
             let empty = PathTraffic { source, destination, packets: 0, bytes: 0, chunks_first: 0, chunks_again: 0 };
@@ -76,6 +82,8 @@ impl StreamReport {
             path.chunks_first += first;
             path.chunks_again += again;
         }
+        const { assert!(PATHS_MAX < u8::MAX as usize) };
+        u8::try_from(known.unwrap_or(self.paths.len())).unwrap_or(u8::MAX)
     }
 }
 

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use festina_units::EcnCodepoint;
 use proptest::prelude::*;
@@ -76,6 +76,32 @@ fn of_sctp_each_new_chunk_counts() {
     let [flow] = flows.as_slice() else { panic!("{flows:?}") };
     assert_eq!(flow.protocol, Protocol::Sctp);
     assert_eq!(times_and_sizes(flow), [(0, 100), (100, 30), (100, 31)]);
+}
+
+#[test]
+fn the_paths_of_an_association_are_one_flow_directly_over_ip_and_in_udp() {
+    for is_in_udp in [false, true] {
+        let packet = |hosts: [u8; 2], chunk: &[u8]| {
+            // Ports, a verification tag, and no checksum.
+            let packet = [&[19, 136, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0], chunk].concat();
+            let [from, to] = hosts.map(|host| IpAddr::from([10, 0, host, 1]));
+            let in_udp = || ip::encapsulate_udp((from, 9_899).into(), (to, 9_899).into(), &packet);
+            let over_ip = || ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, &packet);
+            if is_in_udp { in_udp() } else { over_ip() }.expect("short")
+        };
+        let data = |tsn: u8| [&[0, 3, 0, 20, 0, 0, 0, tsn][..], &[0; 12]].concat();
+        let heartbeat = [4, 0, 0, 4];
+        let flows = flows(&[
+            (0, packet([1, 2], &data(1))),
+            (10, packet([4, 3], &heartbeat)),
+            (20, packet([4, 3], &data(2))),
+            (21, packet([1, 2], &data(2))),
+            (30, packet([1, 2], &data(3))),
+        ]);
+        let [flow] = flows.as_slice() else { panic!("{flows:?}") };
+        assert_eq!((flow.protocol, flow.source), (Protocol::Sctp, address("10.0.1.1:5000")));
+        assert_eq!(times_and_sizes(flow), [(0, 4), (20, 4), (30, 4)]);
+    }
 }
 
 #[test]

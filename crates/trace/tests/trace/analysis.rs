@@ -426,6 +426,21 @@ fn a_path_that_begins_with_a_heartbeat_belongs_to_the_association_with_its_tag()
 }
 
 #[test]
+fn a_copy_by_another_path_is_redundancy_and_a_later_one_is_not() {
+    let packet = |path: usize, tsn| {
+        let hosts = [["10.0.0.1", "10.0.0.2"], ["10.9.0.1", "10.1.0.2"]][path];
+        sctp_between(hosts, [9_899, 9_899], tsn)
+    };
+    let beginning = [(0, packet(0, Some(1))), (10, packet(1, None)), (11, packet(0, Some(2)))];
+    for (at, cause) in [(11, Cause::Bundled), (40, Cause::Probe)] {
+        let packets: Vec<_> = beginning.iter().cloned().chain([(at, packet(1, Some(2)))]).collect();
+        let found = analysed(&packets);
+        let causes: Vec<_> = found.retransmissions.iter().map(|copy| copy.cause).collect();
+        assert_eq!(causes, [cause], "{at}");
+    }
+}
+
+#[test]
 fn sctp_is_found_in_udp_at_its_port_and_at_any_other_by_its_checksum() {
     for ports in [[9_899, 40_000], [30_000, 40_000]] {
         let found = analysed(&[(0, sctp_in_udp(u32::MAX, ports)), (100, sctp_in_udp(0, ports))]);

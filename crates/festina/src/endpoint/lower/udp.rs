@@ -1,7 +1,7 @@
 //! The operating system's sockets: UDP (RFC 6951) and raw IP, with batches in both directions.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
@@ -139,6 +139,19 @@ impl LowerLayer for UdpLayer {
 
     fn sibling(&self, runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Box<dyn LowerLayer>> {
         Ok(Box::new(self.another(runtime, address)?))
+    }
+
+    /// The address from which the system reaches the destination, with the same port.
+    fn address_instead(&self, destination: SocketAddr) -> Option<SocketAddr> {
+        let is_gone = |error: io::Error| error.kind() == io::ErrorKind::AddrNotAvailable;
+        if self.kind != Kind::Udp || !UdpSocket::bind((self.local.ip(), 0)).is_err_and(is_gone) {
+            return None;
+        }
+        let any: IpAddr =
+            if self.local.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect(destination).ok()?;
+        Some(SocketAddr::new(socket.local_addr().ok()?.ip(), self.local.port()))
     }
 
     /// IPv4 in its IPv6 form on an IPv6 socket, no UDP port on a raw one.
