@@ -80,6 +80,7 @@
 mod kernel;
 pub mod link;
 pub mod loss;
+pub mod networks;
 pub mod probe;
 pub mod queue;
 pub mod random;
@@ -90,6 +91,7 @@ pub mod topology;
 
 pub use link::{Admission, Jitter, JitterShape, Link, LinkConfig, LinkCounters, LinkPacket, Reordering};
 pub use loss::{GilbertElliott, LossModel, PacketGilbertElliott};
+pub use networks::{Datagram, Networks};
 pub use probe::{QueueProbeId, QueueSample, ThroughputProbeId, ThroughputSeries};
 pub use queue::{CoDelConfig, DredConfig, FqCoDelConfig, PieConfig, QueueDiscipline, QueueLimit, RedConfig};
 pub use random::RandomStream;

@@ -132,7 +132,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Returns the link's configuration, including changes by [`set_loss`](Self::set_loss) and [`set_delay`](Self::set_delay).
+    /// Returns the link's configuration, including changes by [`set_loss`](Self::set_loss) and others.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
@@ -150,6 +150,11 @@ impl<P: LinkPacket> Link<P> {
     /// Replaces the propagation delay of packets transmitted from now on. With a shorter one they may overtake those on their way.
     pub fn set_delay(&mut self, delay: Duration) {
         self.config.delay = delay;
+    }
+
+    /// Replaces the MTU: larger packets offered from now on are dropped.
+    pub fn set_mtu(&mut self, mtu: Option<ByteCount>) {
+        self.config.mtu = mtu;
     }
 
     /// Returns the link's counters.

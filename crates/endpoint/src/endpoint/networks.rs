@@ -1,10 +1,10 @@
 //! A client with two networks and a server with one address, in virtual time.
 
 use bytes::BytesMut;
-use festina_netsim::{Link, LinkConfig, LinkPacket, LossModel};
+use festina_netsim::{Datagram as Flying, LinkConfig, LossModel, Networks, Node};
 use festina_sctp::Multihoming;
 use festina_secure::HalfOpenLimits;
-use festina_units::{ByteCount, EcnCodepoint, Probability};
+use festina_units::{EcnCodepoint, Probability};
 use rustls::ClientConfig;
 
 use super::*;
@@ -16,42 +16,69 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// One way, on either network.
 const DELAY: Duration = Duration::from_millis(50);
 
-fn own(network: u8) -> IpAddr {
-    IpAddr::from([10, 0, network, 2])
+fn own(network: usize) -> IpAddr {
+    IpAddr::from([10, 0, u8::from(network == 1), 2])
 }
 
 fn server() -> SocketAddr {
     "10.0.9.1:9899".parse().unwrap()
 }
 
-#[derive(Clone)]
-struct Flying(Vec<u8>);
+/// A host, client or server.
+struct Host {
+    index: usize,
+    now: Instant,
+    endpoint: Endpoint,
+    id: Option<AssociationId>,
+    /// When it sent its messages, and when those of the other arrived.
+    sent_at: Vec<Instant>,
+    received_at: Vec<Instant>,
+    events: Vec<Event>,
+}
 
-impl LinkPacket for Flying {
-    fn size(&self) -> ByteCount {
-        ByteCount::from_bytes(self.0.len() as u64 + 28)
+impl Node<Flying> for Host {
+    fn handle_packet(&mut self, now: Instant, datagram: Flying) {
+        let Flying { addresses: [from, to], bytes, .. } = datagram;
+        let (ecn, packet) = (EcnCodepoint::NotCapable, BytesMut::from(&bytes[..]));
+        self.endpoint.handle_datagram(now, Datagram { from, source: Some(to.ip()), ecn, packet });
     }
 
-    fn corrupt(&mut self, _entropy: u64) {}
+    fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Flying> {
+        self.now = now;
+        let mut bytes = Vec::new();
+        if let Some((transmit, source)) = self.endpoint.poll_transmit(now, &mut bytes) {
+            let address = if self.index == 0 { source.unwrap() } else { transmit.destination.ip() };
+            let (network, client) = (usize::from(address == own(1)), SocketAddr::new(address, 9_899));
+            let addresses = if self.index == 0 { [client, server()] } else { [server(), client] };
+            return Some(Flying { network, addresses, bytes, is_fragmented: false });
+        }
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                EndpointEvent::Accepted(_) => self.id = self.endpoint.accept(PORT),
+                EndpointEvent::Association(_, event) => self.events.push(event),
+                _ => {}
+            }
+        }
+        while let Some(message) = self.endpoint.poll_message(self.id?) {
+            let number = u32::from_be_bytes(message.payload()[..4].try_into().unwrap()) as usize;
+            assert_eq!(number, self.received_at.len(), "each once and in order");
+            self.received_at.push(now);
+        }
+        None
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.endpoint.poll_deadline(self.now)
+    }
 }
 
 /// The two hosts.
 struct World {
-    now: Instant,
-    /// Client and server.
-    ends: [Endpoint; 2],
-    ids: [Option<AssociationId>; 2],
-    /// `links[network][host]` carries the datagrams of that host.
-    links: [[Link<Flying>; 2]; 2],
-    sent_at: [Vec<Instant>; 2],
-    /// Delays of the messages of each host.
-    delays: [Vec<Duration>; 2],
-    events: [Vec<Event>; 2],
-}
-
-fn links(loss: Probability, seed: u64) -> [Link<Flying>; 2] {
-    let config = LinkConfig { delay: DELAY, loss: LossModel::Independent(loss), ..LinkConfig::default() };
-    ["there", "back"].map(|name| Link::new(config.clone(), seed, name))
+    networks: Networks<Host>,
 }
 
 /// An endpoint whose associations have several paths if it is given addresses, perhaps none.
@@ -85,96 +112,50 @@ impl World {
         let client = endpoint(Some(vec![own(0), own(1)]), 1, None, is_encrypted);
         let mut server_end = endpoint((!follows).then(Vec::new), 2, is_encrypted.then_some(server_tls), is_encrypted);
         server_end.listen(PORT).unwrap();
-        let mut world = Self {
-            now: Instant::from_secs(1),
-            ends: [client, server_end],
-            ids: [None, None],
-            links: [0, 1].map(|network| links(loss, seed + network)),
-            sent_at: [Vec::new(), Vec::new()],
-            delays: [Vec::new(), Vec::new()],
-            events: [Vec::new(), Vec::new()],
+        let host = |index, endpoint| {
+            let (sent_at, received_at, events) = (Vec::new(), Vec::new(), Vec::new());
+            Host { index, now: Instant::ZERO, endpoint, id: None, sent_at, received_at, events }
         };
-        let ports = Ports { local: 5_001, peer: PORT };
-        let (now, remote) = (world.now, server());
-        let [client, _] = &mut world.ends;
-        world.ids[0] = Some(if is_encrypted {
+        let link = LinkConfig { delay: DELAY, loss: LossModel::Independent(loss), ..LinkConfig::default() };
+        let hosts = [host(0, client), host(1, server_end)];
+        let mut networks = Networks::new(hosts, &[link.clone(), link], seed);
+        let (now, remote, ports) = (Instant::from_secs(1), server(), Ports { local: 5_001, peer: PORT });
+        networks.run_until(now);
+        let client = networks.host_mut(0);
+        client.id = Some(if is_encrypted {
             let mut random = [7; 16];
             random[..8].copy_from_slice(&seed.to_be_bytes());
             let (tls, server_name) = (&client_tls, "server.test".try_into().unwrap());
             let request =
                 Connect { tls, resumption: None, server_name, remote, ports, token: &[], random, known: None };
-            client.connect(now, request).unwrap()
+            client.endpoint.connect(now, request).unwrap()
         } else {
-            client.connect_plain(now, remote, ports, seed).unwrap()
+            client.endpoint.connect_plain(now, remote, ports, seed).unwrap()
         });
-        world.run_for(SECOND * 5);
-        assert!(world.ids[1].is_some());
-        world
-    }
-
-    fn drain(&mut self, host: usize) {
-        let mut datagram = Vec::new();
-        while let Some((transmit, source)) = self.ends[host].poll_transmit(self.now, &mut datagram) {
-            let address = if host == 0 { source.unwrap() } else { transmit.destination.ip() };
-            let network = usize::from(address == own(1));
-            self.links[network][host].send(self.now, Flying(std::mem::take(&mut datagram)));
-        }
-        while let Some(event) = self.ends[host].poll_event() {
-            match event {
-                EndpointEvent::Accepted(_) => self.ids[host] = self.ends[host].accept(PORT),
-                EndpointEvent::Association(_, event) => self.events[host].push(event),
-                _ => {}
-            }
-        }
-        let Some(id) = self.ids[host] else { return };
-        while let Some(message) = self.ends[host].poll_message(id) {
-            let number = u32::from_be_bytes(message.payload()[..4].try_into().unwrap()) as usize;
-            assert_eq!(number, self.delays[1 - host].len(), "each once and in order");
-            self.delays[1 - host].push(self.now - self.sent_at[1 - host][number]);
-        }
-    }
-
-    fn run_for(&mut self, time: Duration) {
-        let end = self.now + time;
-        (0..2).for_each(|host| self.drain(host));
-        loop {
-            let links = self.links.iter().flatten().filter_map(Link::poll_deadline);
-            let timers = self.ends.iter().filter_map(|end| end.poll_deadline(self.now));
-            let Some(next) = links.chain(timers).min().filter(|&next| next <= end) else { break };
-            self.now = self.now.max(next);
-            for (network, host) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                while let Some(Flying(bytes)) = self.links[network][host].poll_delivery(self.now) {
-                    let client = SocketAddr::new(own(u8::try_from(network).unwrap()), 9_899);
-                    let (from, to) = if host == 0 { (client, server()) } else { (server(), client) };
-                    let (ecn, packet) = (EcnCodepoint::NotCapable, BytesMut::from(&bytes[..]));
-                    let datagram = Datagram { from, source: Some(to.ip()), ecn, packet };
-                    self.ends[1 - host].handle_datagram(self.now, datagram);
-                }
-            }
-            (0..2).for_each(|host| self.ends[host].handle_timeout(self.now));
-            (0..2).for_each(|host| self.drain(host));
-        }
-        self.now = end;
+        networks.run_for(SECOND * 5);
+        assert!(networks.host(1).id.is_some());
+        Self { networks }
     }
 
     fn send(&mut self, host: usize) {
-        let number = u32::try_from(self.sent_at[host].len()).unwrap();
+        let (now, host) = (self.networks.now(), self.networks.host_mut(host));
+        let number = u32::try_from(host.sent_at.len()).unwrap();
         let message = Message::new([&number.to_be_bytes()[..], &[7; 96]].concat());
-        self.sent_at[host].push(self.now);
-        let (id, now) = (self.ids[host].unwrap(), self.now);
-        self.ends[host].change(id, |core| core.send(now, message).unwrap());
+        host.sent_at.push(now);
+        host.endpoint.change(host.id.unwrap(), |core| core.send(now, message).unwrap());
     }
 
     fn stream(&mut self, time: Duration) {
-        let end = self.now + time;
-        while self.now < end {
+        let end = self.networks.now() + time;
+        while self.networks.now() < end {
             (0..2).for_each(|host| self.send(host));
-            self.run_for(INTERVAL);
+            self.networks.run_for(INTERVAL);
         }
     }
 
     fn cut(&mut self, network: usize, is_cut: bool, loss: Probability) {
-        self.links[network] = links(if is_cut { Probability::ONE } else { loss }, u64::from(is_cut) + 7);
+        let loss = LossModel::Independent(if is_cut { Probability::ONE } else { loss });
+        self.networks.change(network, |link| link.set_loss(loss.clone()));
     }
 }
 
@@ -196,17 +177,19 @@ fn a_client_leaves_a_network_that_fails_though_its_server_has_one_address() {
 fn outage(is_encrypted: bool, follows: bool, loss: Probability, seed: u64) -> [u128; 2] {
     let mut world = World::new(is_encrypted, follows, loss, seed);
     world.stream(SECOND * 10);
-    let first = [0, 1].map(|host| world.sent_at[host].len());
+    let first = [0, 1].map(|host| world.networks.host(host).sent_at.len());
     world.cut(0, true, loss);
     world.stream(SECOND * 3);
     world.cut(0, false, loss);
     world.stream(SECOND * 10);
-    world.run_for(SECOND * 60);
-    let moves = world.events[1].iter().filter(|event| matches!(event, Event::PeerMoved { .. })).count();
+    world.networks.run_for(SECOND * 60);
+    let moves = world.networks.host(1).events.iter().filter(|event| matches!(event, Event::PeerMoved { .. })).count();
     // With loss the handshake may have ended on the other network.
     assert!(loss != Probability::ZERO || (moves > 0) == (is_encrypted && follows), "{moves} moves");
     [0, 1].map(|host| {
-        assert_eq!(world.delays[host].len(), world.sent_at[host].len());
-        world.delays[host][first[host]..].iter().max().unwrap().as_millis()
+        let [sender, receiver] = [host, 1 - host].map(|host| world.networks.host(host));
+        assert_eq!(receiver.received_at.len(), sender.sent_at.len());
+        let delays = receiver.received_at.iter().zip(&sender.sent_at).map(|(at, sent_at)| *at - *sent_at);
+        delays.skip(first[host]).max().unwrap().as_millis()
     })
 }

@@ -173,7 +173,7 @@ impl Routed {
     }
 }
 
-/// Runs a test with plain endpoints and with encrypted ones, all of which allow packets for Ethernet, beside this router.
+/// Runs a test with plain and with encrypted endpoints on both sides of a router. They allow packets for Ethernet.
 fn with_router(mtu: u16, test: &impl AsyncFn(Pair, &Routed, u64)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let transport = || Transport::default().with_packet_bytes_max(1_472);

@@ -1,19 +1,19 @@
 //! `paths`, `common-loss`, `multipath-games` and `handover`: a thin stream between two hosts on two networks, with loss on each or both and outages of the
 //! first. `destinations`: the same with the rules of P06 and P10 for several destinations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_models::packet::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES};
-use festina_netsim::{GilbertElliott, Link, LinkConfig, LinkPacket, LossModel, RandomStream};
+use festina_netsim::{Datagram, GilbertElliott, LinkConfig, LossModel, Networks, Node, RandomStream};
 use festina_sctp::recovery::profile::Destinations;
 use festina_sctp::{
     Association, Config, Context, Incoming, Listener, Message, Multihoming, PathPolicy, Ports, Profile,
 };
-use festina_units::{ByteCount, Duration, EcnCodepoint, Instant, Probability};
+use festina_units::{Duration, EcnCodepoint, Instant, Probability};
 
 use crate::count::as_f64;
 use crate::experiment::{Description, Experiment};
@@ -62,7 +62,7 @@ impl Experiment for TwoPaths {
         scene.run(point);
         let mut samples = scene.samples();
         if published(point.choice("sharing")).is_some() {
-            scene.again.add_to(&mut samples);
+            scene.networks.host(0).again.add_to(&mut samples);
         }
         samples
     }
@@ -72,59 +72,143 @@ impl Experiment for TwoPaths {
     }
 }
 
-/// A packet of SCTP over UDP.
-#[derive(Clone)]
-struct Datagram(Vec<u8>);
+/// The conditions on both networks from a time on.
+type Conditions = (Instant, [Duration; 2], [Probability; 2]);
 
-impl LinkPacket for Datagram {
-    fn size(&self) -> ByteCount {
-        ByteCount::from_bytes((self.0.len() + UDP_HEADER_BYTES + IPV4_HEADER_BYTES) as u64)
-    }
-
-    fn corrupt(&mut self, _: u64) {}
-}
-
-/// The conditions on both networks from a time of each minute on.
-struct Conditions {
-    from: Duration,
-    delays: [Duration; 2],
-    losses: [Probability; 2],
-}
-
-/// The course of `experiments/traces/walk.csv`.
-fn walk() -> Vec<Conditions> {
+/// The course of `experiments/traces/walk.csv`, again each minute, until `ends_at`. Its beginning holds from the start.
+fn walk([starts_at, began_at, ends_at]: [Instant; 3]) -> VecDeque<Conditions> {
     let text = include_str!("../../../../experiments/traces/walk.csv");
     let rows = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
     let conditions = rows.map(|row| {
         let [from, wifi, wifi_loss, lte, lte_loss] = row.split(',').collect::<Vec<_>>().try_into().ok()?;
         let ms = |text: &str| text.parse().map(Duration::from_millis).ok();
-        let (delays, losses) = ([ms(wifi)?, ms(lte)?], [wifi_loss.parse().ok()?, lte_loss.parse().ok()?]);
-        Some(Conditions { from: ms(from)?, delays, losses })
+        Some((ms(from)?, [ms(wifi)?, ms(lte)?], [wifi_loss.parse().ok()?, lte_loss.parse().ok()?]))
     });
-    conditions.collect::<Option<_>>().expect("the file is sound")
+    let conditions: Vec<_> = conditions.collect::<Option<_>>().expect("the file is sound");
+    let minutes = core::iter::successors(Some(began_at), |minute| Some(*minute + PERIOD));
+    let changes = minutes
+        .flat_map(|minute| conditions.iter().map(move |&(from, delays, losses)| (minute + from, delays, losses)));
+    let mut changes: VecDeque<_> = changes.take_while(|change| change.0 < ends_at).collect();
+    changes[0].0 = starts_at;
+    changes
 }
 
 /// The address of a host on a network.
-fn address(host: u8, network: usize) -> SocketAddr {
+fn address(host: usize, network: usize) -> SocketAddr {
     let prefix = if network == 0 { [192, 0, 2] } else { [198, 51, 100] };
-    SocketAddr::from(([prefix[0], prefix[1], prefix[2], host + 1], 9_899))
+    SocketAddr::from(([prefix[0], prefix[1], prefix[2], u8::from(host == 1) + 1], 9_899))
 }
 
-/// Client and server. `links[network][host]` carries the packets of that host.
-struct Scene {
-    now: Instant,
+/// When messages began, and when networks carry nothing.
+#[derive(Clone)]
+struct Outages {
     began_at: Instant,
+    /// Of the first network.
     outage: Duration,
     /// Both networks lose everything in these times.
     common: Arc<[Range<Instant>]>,
-    /// The conditions of each minute, if they change, and which of them hold.
-    course: (Vec<Conditions>, Option<usize>),
-    ends: [Option<Association>; 2],
+}
+
+impl Outages {
+    /// The number of the outage that a time lies in, or in whose aftermath.
+    fn number(&self, at: Instant, aftermath: Duration) -> Option<u128> {
+        let since = at.saturating_duration_since(self.began_at).as_nanos();
+        let into = u64::try_from(since % PERIOD.as_nanos()).map_or(PERIOD, Duration::from_nanos);
+        let is_within = (OUTAGE_AT..OUTAGE_AT + self.outage + aftermath).contains(&into);
+        (is_within && !self.outage.is_zero()).then_some(since / PERIOD.as_nanos())
+    }
+
+    fn is_down(&self, network: usize, now: Instant) -> bool {
+        let next = self.common.partition_point(|burst| burst.end <= now);
+        self.common.get(next).is_some_and(|burst| burst.contains(&now))
+            || network == 0 && self.number(now, Duration::ZERO).is_some()
+    }
+}
+
+/// Client or server.
+struct Host {
+    index: usize,
+    association: Option<Association>,
     listener: Listener,
-    links: [[Link<Datagram>; 2]; 2],
-    sent_at: Vec<Instant>,
-    delays: BTreeMap<usize, Duration>,
+    /// An answer without an association.
+    reply: Option<Datagram>,
+    outages: Outages,
+    /// When each message arrived.
+    received: BTreeMap<usize, Instant>,
     again: Again,
+}
+
+impl Host {
+    fn new(index: usize, context: &Arc<Context>, outages: Outages) -> Self {
+        let mut listener = Listener::new(context);
+        listener.listen(PORTS.peer);
+        let (received, again) = (BTreeMap::new(), Again::default());
+        Self { index, association: None, listener, reply: None, outages, received, again }
+    }
+
+    fn datagram(&self, network: usize, bytes: Vec<u8>) -> Datagram {
+        let addresses = [self.index, 1 - self.index].map(|host| address(host, network));
+        Datagram { network, addresses, bytes, is_fragmented: false }
+    }
+}
+
+impl Node<Datagram> for Host {
+    fn handle_packet(&mut self, now: Instant, Datagram { network, addresses: [from, _], bytes, .. }: Datagram) {
+        let packet = Bytes::from(bytes);
+        if let Some(association) = &mut self.association {
+            // The association counts packets without effect.
+            let _dropped = association.handle_packet(now, from, EcnCodepoint::NotCapable, &packet);
+            return;
+        }
+        let mut bytes = Vec::new();
+        match self.listener.handle_packet(now, from, &packet, &|_| false, &mut bytes) {
+            Incoming::Accepted(association) => self.association = Some(*association),
+            Incoming::Reply => self.reply = Some(self.datagram(network, bytes)),
+            _ => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(association) = &mut self.association {
+            association.handle_timeout(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        if let Some(reply) = self.reply.take() {
+            return Some(reply);
+        }
+        let association = self.association.as_mut()?;
+        let mut bytes = Vec::new();
+        while let Some(transmit) = association.poll_transmit(now, &mut bytes) {
+            let network = usize::from(transmit.destination.ip() != address(1 - self.index, 0).ip());
+            self.again.note(network, &bytes);
+            self.again.look(association);
+            if !self.outages.is_down(network, now) {
+                return Some(self.datagram(network, bytes));
+            }
+            bytes.clear();
+        }
+        while let Some(message) = association.poll_message() {
+            let number = message.payload().first_chunk().map_or(u64::MAX, |number| u64::from_be_bytes(*number));
+            self.received.insert(usize::try_from(number).unwrap_or(usize::MAX), now);
+        }
+        while association.poll_event().is_some() {}
+        None
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.association.as_ref()?.poll_deadline()
+    }
+}
+
+/// The two hosts, client first, on their networks.
+struct Scene {
+    networks: Networks<Host>,
+    outages: Outages,
+    /// When the conditions change, and into which.
+    course: VecDeque<Conditions>,
+    sent_at: Vec<Instant>,
 }
 
 /// What the client sends again, and what its detectors count.
@@ -221,180 +305,86 @@ fn settings(sharing: &str) -> (Config, Multihoming) {
 impl Scene {
     fn new(point: &Point, seed: u64) -> Self {
         let (config, multihoming) = settings(point.choice("sharing"));
-        let context = |host: u8| {
+        let context = |host: usize| {
             let addresses = vec![address(host, 0).ip(), address(host, 1).ip()];
             let multihoming = Multihoming { addresses, ..multihoming.clone() };
-            Context::multihomed(config.clone(), [host + 1; 16], multihoming).expect("the settings are sound")
+            Context::multihomed(config.clone(), [u8::from(host == 1) + 1; 16], multihoming)
+                .expect("the settings are sound")
         };
-        let mut listener = Listener::new(&context(1));
-        listener.listen(PORTS.peer);
         let mut round_trips = [point.duration("rtt"), point.duration("second_rtt")];
         if multihoming.paths_max == 1 {
             round_trips.sort_unstable();
         }
-        let links = [0, 1].map(|network| {
-            ["there", "back"].map(|way| {
-                let loss = LossModel::Independent(point.probability("loss"));
-                let config = LinkConfig { delay: round_trips[network] / 2, loss, ..LinkConfig::default() };
-                Link::new(config, seed, &format!("{network} {way}"))
-            })
+        let configs = round_trips.map(|round_trip| {
+            let loss = LossModel::Independent(point.probability("loss"));
+            LinkConfig { delay: round_trip / 2, loss, ..LinkConfig::default() }
         });
         let now = Instant::from_secs(1);
-        let ends_at = now + WARM_UP + point.duration("duration") + PATIENCE;
+        let (began_at, ends_at) = (now + WARM_UP, now + WARM_UP + point.duration("duration") + PATIENCE);
         let common = GilbertElliott::bursts(point.probability("common"), point.duration("burst"));
         let common = common.map(|channel| channel.outages(ends_at, &mut RandomStream::new(seed, "common")));
-        let course = if point.choice("course") == "walk" { walk() } else { Vec::new() };
-        let client = Association::connect(now, &context(0), address(1, 0), PORTS, seed);
-        Self {
-            now,
-            began_at: now + WARM_UP,
-            outage: point.duration("outage"),
-            common: common.unwrap_or_default(),
-            course: (course, None),
-            ends: [Some(client), None],
-            listener,
-            links,
-            sent_at: Vec::new(),
-            delays: BTreeMap::new(),
-            again: Again::default(),
-        }
-    }
-
-    /// The minute that a time lies in, and the time since it began.
-    fn minute_of(&self, at: Instant) -> (u128, Duration) {
-        let since = at.saturating_duration_since(self.began_at).as_nanos();
-        let into = u64::try_from(since % PERIOD.as_nanos()).map_or(PERIOD, Duration::from_nanos);
-        (since / PERIOD.as_nanos(), into)
-    }
-
-    /// The number of the outage that a time lies in, or in whose aftermath.
-    fn outage_of(&self, at: Instant, aftermath: Duration) -> Option<u128> {
-        let (minute, into) = self.minute_of(at);
-        let is_within = (OUTAGE_AT..OUTAGE_AT + self.outage + aftermath).contains(&into);
-        (is_within && !self.outage.is_zero()).then_some(minute)
-    }
-
-    /// Returns which networks carry nothing now.
-    fn are_down(&self) -> [bool; 2] {
-        let next = self.common.partition_point(|burst| burst.end <= self.now);
-        let is_common = self.common.get(next).is_some_and(|burst| burst.contains(&self.now));
-        [is_common || self.outage_of(self.now, Duration::ZERO).is_some(), is_common]
-    }
-
-    /// Applies the conditions that hold now to the links.
-    fn follow_course(&mut self) {
-        let into = self.minute_of(self.now).1;
-        let (conditions, so_far) = &mut self.course;
-        let holds = conditions.iter().rposition(|conditions| conditions.from <= into);
-        let Some(now) = holds.filter(|_| holds != *so_far).and_then(|holds| conditions.get(holds)) else { return };
-        *so_far = holds;
-        for (network, links) in self.links.iter_mut().enumerate() {
-            for link in links {
-                link.set_delay(now.delays[network]);
-                link.set_loss(LossModel::Independent(now.losses[network]));
-            }
-        }
+        let outages = Outages { began_at, outage: point.duration("outage"), common: common.unwrap_or_default() };
+        let contexts = [context(0), context(1)];
+        let hosts = [0, 1].map(|host| Host::new(host, &contexts[host], outages.clone()));
+        let mut networks = Networks::new(hosts, &configs, seed);
+        networks.run_until(now);
+        let client = Association::connect(now, &contexts[0], address(1, 0), PORTS, seed);
+        networks.host_mut(0).association = Some(client);
+        let course = if point.choice("course") == "walk" { walk([now, began_at, ends_at]) } else { VecDeque::new() };
+        Self { networks, outages, course, sent_at: Vec::new() }
     }
 
     fn run(&mut self, point: &Point) {
         let (iat, size) = (point.duration("iat"), usize::try_from(point.bytes("size").bytes()).unwrap_or(usize::MAX));
-        let ends_at = self.began_at + point.duration("duration");
-        self.drain(0);
-        let mut next_at = self.began_at;
+        let ends_at = self.outages.began_at + point.duration("duration");
+        let mut next_at = self.outages.began_at;
         while next_at < ends_at {
             self.advance_to(next_at);
             let number = u64::try_from(self.sent_at.len()).unwrap_or(u64::MAX);
             let mut payload = vec![0; size.max(8)];
             payload[..8].copy_from_slice(&number.to_be_bytes());
             self.sent_at.push(next_at);
-            if let Some(client) = &mut self.ends[0] {
+            if let Some(client) = &mut self.networks.host_mut(0).association {
                 // A message for which there is no room, or no association any more, counts as not delivered.
                 let _refused = client.send(next_at, Message::new(payload));
             }
-            self.drain(0);
             next_at += iat;
         }
         self.advance_to(ends_at + PATIENCE);
     }
 
-    fn drain(&mut self, host: usize) {
-        self.follow_course();
-        let (now, are_down) = (self.now, self.are_down());
-        let Some(association) = &mut self.ends[host] else { return };
-        let mut packet = Vec::new();
-        while let Some(transmit) = association.poll_transmit(now, &mut packet) {
-            let network = usize::from(transmit.destination.ip() != address(1 - u8::from(host == 1), 0).ip());
-            if host == 0 {
-                self.again.note(network, &packet);
-                self.again.look(association);
-            }
-            let datagram = Datagram(std::mem::take(&mut packet));
-            if !are_down[network] {
-                self.links[network][host].send(now, datagram);
-            }
-        }
-        while let Some(message) = association.poll_message() {
-            let number = message.payload().first_chunk().map_or(u64::MAX, |number| u64::from_be_bytes(*number));
-            let number = usize::try_from(number).unwrap_or(usize::MAX);
-            if let Some(sent_at) = self.sent_at.get(number) {
-                self.delays.insert(number, now - *sent_at);
-            }
-        }
-        while association.poll_event().is_some() {}
-    }
-
-    fn deliver(&mut self, host: usize, network: usize, packet: Vec<u8>) {
-        let (now, from) = (self.now, address(u8::from(host == 0), network));
-        let packet = Bytes::from(packet);
-        if let Some(association) = &mut self.ends[host] {
-            // The association counts packets without effect.
-            let _dropped = association.handle_packet(now, from, EcnCodepoint::NotCapable, &packet);
-        } else {
-            let mut reply = Vec::new();
-            match self.listener.handle_packet(now, from, &packet, &|_| false, &mut reply) {
-                Incoming::Accepted(association) => self.ends[host] = Some(*association),
-                Incoming::Reply => drop(self.links[network][host].send(now, Datagram(reply))),
-                _ => {}
-            }
-        }
-        self.drain(host);
-    }
-
     fn advance_to(&mut self, end: Instant) {
-        loop {
-            let links = self.links.iter().flatten().filter_map(Link::poll_deadline);
-            let timers = self.ends.iter().flatten().filter_map(Association::poll_deadline);
-            let Some(next) = links.chain(timers).min().filter(|next| *next <= end) else { break };
-            self.now = self.now.max(next);
-            for (network, host) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                while let Some(Datagram(packet)) = self.links[network][host].poll_delivery(self.now) {
-                    self.deliver(1 - host, network, packet);
-                }
-            }
-            for host in 0..2 {
-                if let Some(association) = &mut self.ends[host] {
-                    association.handle_timeout(self.now);
-                    self.drain(host);
-                }
+        while self.course.front().is_some_and(|change| change.0 <= end)
+            && let Some((at, delays, losses)) = self.course.pop_front()
+        {
+            self.networks.run_until(at - Duration::from_nanos(1));
+            for network in 0..2 {
+                self.networks.change(network, |link| {
+                    link.set_delay(delays[network]);
+                    link.set_loss(LossModel::Independent(losses[network]));
+                });
             }
         }
-        self.now = end;
+        self.networks.run_until(end);
     }
 
     fn samples(&self) -> Samples {
         let mut samples = Samples::new();
         let mut longest = BTreeMap::<u128, Duration>::new();
-        for (number, delay) in &self.delays {
-            samples.tally(DELIVERY, *delay);
-            if let Some(outage) = self.outage_of(self.sent_at[*number], AFTERMATH) {
+        let received = &self.networks.host(1).received;
+        for (number, at) in received {
+            let Some(sent_at) = self.sent_at.get(*number) else { continue };
+            let delay = *at - *sent_at;
+            samples.tally(DELIVERY, delay);
+            if let Some(outage) = self.outages.number(*sent_at, AFTERMATH) {
                 let longest = longest.entry(outage).or_default();
-                *longest = (*longest).max(*delay);
+                *longest = (*longest).max(delay);
             }
         }
         longest.values().for_each(|delay| samples.tally(LONGEST, *delay));
         samples.set(MESSAGES, as_f64(self.sent_at.len()));
-        samples.set(DELIVERED, as_f64(self.delays.len()));
-        let sent = self.ends[0].as_ref().map(|client| client.stats().sent).unwrap_or_default();
+        samples.set(DELIVERED, as_f64(received.len()));
+        let sent = self.networks.host(0).association.as_ref().map(|client| client.stats().sent).unwrap_or_default();
         samples.set(PACKETS_SENT, as_f64(sent.packets));
         samples.set(BYTES_SENT, as_f64(sent.bytes + sent.packets * (UDP_HEADER_BYTES + IPV4_HEADER_BYTES) as u64));
         samples

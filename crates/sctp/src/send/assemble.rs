@@ -300,7 +300,9 @@ impl Sender {
         path.limits.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         path.repair.on_sent(now, order, loaded, &self.flight, &path.limits);
         if path.search.is_some() {
-            note_size(now, path, loaded);
+            let ledger = &self.flight.ledger;
+            let transmissions = ledger.get(ledger.first_tsn()).map_or(0, |chunk| chunk.transmissions);
+            note_size(now, path, loaded, transmissions);
         }
         self.flight.update_window(now, path.limits.sizes.payload(), || path.rto());
     }
@@ -308,13 +310,13 @@ impl Sender {
 
 /// The search for larger packets looks whether large ones are acknowledged.
 #[cold]
-fn note_size(now: Instant, path: &mut SendPath, loaded: &Loaded) {
+fn note_size(now: Instant, path: &mut SendPath, loaded: &Loaded, transmissions: u8) {
     let (times, last) = (path.times(), loaded.tsn_highest);
     let tsns = last.saturating_sub(loaded.new_chunks as u64).saturating_add(1)..=last;
     let bytes = COMMON_HEADER_BYTES + loaded.bytes;
     // Beyond the present size the packet leaves in fragments.
     if let Some(search) = path.search.as_mut().filter(|_| bytes <= path.limits.sizes.packet()) {
-        search.packet_left(now, bytes, tsns, times);
+        search.packet_left(now, bytes, tsns, transmissions, times);
     }
 }
 

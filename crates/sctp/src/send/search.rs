@@ -30,6 +30,9 @@ const PAIRS_MAX: u8 = 20;
 /// Answers to lone heartbeats that show that the path works for them.
 const SMALL_ANSWERS_MIN: u32 = 5;
 
+/// Transmissions of a chunk that seems stuck. With RFC 9260's timer and an RTO of 1 s the last of them leaves after 15 s.
+const STUCK_TRANSMISSIONS_MIN: u8 = 5;
+
 /// The search on one path.
 #[derive(Debug)]
 pub(crate) struct Search {
@@ -292,9 +295,17 @@ impl Search {
         }
     }
 
-    /// A packet of `bytes` leaves with these new chunks.
-    pub(crate) fn packet_left(&mut self, now: Instant, bytes: usize, tsns: RangeInclusive<u64>, times: Times) {
-        if bytes <= self.base || tsns.is_empty() {
+    /// A packet of `bytes` leaves with these new chunks. One without any is doubted if the earliest chunk has been sent so often that it seems stuck:
+    /// then no new data follows, and a round may have ended in an outage, or by the acknowledgement of a chunk that left before.
+    pub(crate) fn packet_left(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        tsns: RangeInclusive<u64>,
+        transmissions: u8,
+        times: Times,
+    ) {
+        if bytes <= self.base || tsns.is_empty() && transmissions < STUCK_TRANSMISSIONS_MIN {
             return;
         }
         if self.unproved.since.get().is_none() {
@@ -303,7 +314,9 @@ impl Search {
         } else if self.unproved.since.get().is_some_and(|since| now > since) {
             self.unproved.later.get_or_insert(now);
         }
-        self.unproved.tsns.get_or_insert(tsns);
+        if !tsns.is_empty() {
+            self.unproved.tsns.get_or_insert(tsns);
+        }
     }
 
     /// Looks for evidence in an acknowledgement: a chunk that fits only into a large packet, or one of a large packet's.

@@ -10,6 +10,7 @@ mod early_copies;
 mod extensions;
 mod hostile;
 mod multihoming;
+mod networks;
 mod out_of_band;
 mod outages;
 mod packet_sizes;

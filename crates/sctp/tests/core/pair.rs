@@ -7,8 +7,8 @@ use bytes::Bytes;
 use festina_netsim::{JitterShape, Link, LinkConfig, LinkCounters, LinkPacket, RandomStream};
 use festina_sctp::wire::Packet;
 use festina_sctp::{
-    Association, ClosedReason, Config, Context, Event, Expiry, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
-    ReceivedMessage, Stats,
+    Association, ClosedReason, Config, Context, Event, Expiry, Fragmentation, Incoming, Listener, PacketDropped,
+    PathKnowledge, Ports, ReceivedMessage, Stats,
 };
 use festina_units::{ByteCount, Duration, EcnCodepoint, Instant, Probability};
 
@@ -194,7 +194,12 @@ impl Pair {
                 if let Some(kept) = kept {
                     kept.push((now, self.buffer.clone()));
                 }
+                let mtu = link.config().mtu;
+                if transmit.fragmentation == Fragmentation::Needed {
+                    link.set_mtu(None);
+                }
                 link.send(now, Datagram(self.buffer.clone(), transmit.ecn));
+                link.set_mtu(mtu);
             } else if let Some(message) = reads.then(|| association.poll_message()).flatten() {
                 received.push(message);
             } else {
@@ -354,7 +359,9 @@ impl WindowOracle {
         if after.sent.chunks > before.sent.chunks {
             let (flight, cwnd) = (after.path.in_flight_bytes, after.path.cwnd_bytes);
             let coming_down = if before.path.in_fast_recovery || self.is_marked { self.reduced_at } else { 0 };
-            let (window, allowance) = (cwnd.max(coming_down), config.limits.packet_bytes_max as u64);
+            let limits = &config.limits;
+            let packet_bytes_max = limits.packet_bytes_searched_max.unwrap_or(limits.packet_bytes_max);
+            let (window, allowance) = (cwnd.max(coming_down), packet_bytes_max as u64);
             assert!(
                 before.path.in_flight_bytes == 0 || before.path.in_flight_bytes < window,
                 "new data left at {} of {cwnd} bytes",

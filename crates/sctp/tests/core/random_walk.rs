@@ -13,7 +13,7 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::{
     Carrier, ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError, SendErrorKind,
 };
-use festina_units::{Bandwidth, Duration, Probability};
+use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use crate::pair::Pair;
 use crate::seeds;
@@ -45,6 +45,7 @@ struct Met {
     fragmented: u64,
     collisions: u64,
     messages: u64,
+    too_large: u64,
     ecn: MetEcn,
 }
 
@@ -71,6 +72,7 @@ impl Met {
         self.fragmented += other.fragmented;
         self.collisions += other.collisions;
         self.messages += other.messages;
+        self.too_large += other.too_large;
         self.ecn.marked += other.ecn.marked;
         self.ecn.reported += other.ecn.reported;
         self.ecn.dropped += other.ecn.dropped;
@@ -79,6 +81,8 @@ impl Met {
 
 struct Walk {
     random: RandomStream,
+    /// Draws MTUs, if packets may grow.
+    mtus: Option<RandomStream>,
     pair: Pair,
     sent: [Vec<Message>; 2],
     /// How many events each side had when a message was last refused for want of room.
@@ -206,6 +210,15 @@ pub(crate) fn set_routers(seed: u64, pair: &mut Pair) {
     pair.routers.drops = percent(pick(&mut random, &[0, 0, 0, 10, 100]));
 }
 
+/// The path of what a host sends drops larger packets from now on. Those that are not searched for pass.
+fn set_mtu(mtus: &mut Option<RandomStream>, pair: &mut Pair, host: usize) {
+    if let Some(mtus) = mtus {
+        let least = pair.hosts[host].context.config().limits.packet_bytes_max as u64;
+        let mtu = pick(mtus, &[least, 1_280, 1_400, 1_452, 1_500, 9_000]).max(least);
+        pair.links[host].set_mtu(Some(ByteCount::from_bytes(mtu)));
+    }
+}
+
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut random = RandomStream::new(seed, "walk");
@@ -213,12 +226,19 @@ impl Walk {
         let links = [link(&mut random), link(&mut random)];
         let message_bytes_max =
             configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
-        let mut pair = Pair::new(offering_ecn(seed, configs), links.clone(), seed);
+        let mut mtus = Some(RandomStream::new(seed, "mtu")).filter(|_| seed.is_multiple_of(3));
+        let mut configs = offering_ecn(seed, configs);
+        for config in &mut configs {
+            config.limits.packet_bytes_searched_max = mtus.as_mut().map(|mtus| pick(mtus, &[1_472, 8_972]));
+        }
+        let mut pair = Pair::new(configs, links.clone(), seed);
         pair.watch_round_trips(&links);
+        (0..2).for_each(|host| set_mtu(&mut mtus, &mut pair, host));
         set_routers(seed, &mut pair);
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
         Self {
             random,
+            mtus,
             pair,
             sent: [Vec::new(), Vec::new()],
             refused_at: [None; 2],
@@ -250,6 +270,9 @@ impl Walk {
     }
 
     fn act(&mut self) {
+        if self.mtus.as_mut().is_some_and(|mtus| mtus.below(20) == 0) {
+            set_mtu(&mut self.mtus, &mut self.pair, usize::from(self.sends_left.is_multiple_of(2)));
+        }
         match self.random.below(10) {
             0..=5 => self.send(),
             6..=7 => {
@@ -362,6 +385,7 @@ impl Walk {
             self.met.reordered += counters.reordered;
             self.met.duplicated += counters.duplicated;
             self.met.corrupted += counters.corrupted;
+            self.met.too_large += counters.too_large;
         }
         for host in &self.pair.hosts {
             let stats = host.association.as_ref().map(|association| association.stats().sent).unwrap_or_default();
@@ -408,6 +432,7 @@ fn walk_all(seeds: Range<u64>) {
         ("retransmitted fast", met.fast),
         ("copied in a packet of its own", met.copies),
         ("fragmented", met.fragmented),
+        ("dropped for its size", met.too_large),
         ("opened from both sides", met.collisions),
         ("marked", met.ecn.marked),
         ("reported as marked", met.ecn.reported),

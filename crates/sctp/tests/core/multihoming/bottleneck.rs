@@ -1,19 +1,18 @@
 //! A bulk transfer over two paths that share a bottleneck with one over a single path (the goals of RFC 6356 §1).
 
-use festina_netsim::{LinkPacket, PieConfig, QueueDiscipline, QueueLimit};
+use festina_netsim::{Datagram, Link, LinkConfig, LinkPacket, Node, PieConfig, QueueDiscipline, QueueLimit};
 use festina_sctp::PathPolicy;
-use festina_units::{Bandwidth, ByteCount};
+use festina_units::Bandwidth;
 
 use super::*;
 
 const MESSAGE_BYTES: usize = 1_000;
 const STEP: Duration = Duration::from_millis(1);
 
-/// A packet of one of two clients, on one of its networks.
+/// A packet of one of two clients.
 #[derive(Clone)]
 struct Through {
     client: usize,
-    network: usize,
     datagram: Datagram,
 }
 
@@ -26,16 +25,8 @@ impl LinkPacket for Through {
 }
 
 /// Keeps the send buffer full.
-fn feed(networks: &mut TwoNetworks) {
-    loop {
-        let number = u32::try_from(networks.sent_at.len()).unwrap();
-        let payload = [&number.to_be_bytes()[..], &[7; MESSAGE_BYTES - 4]].concat();
-        let now = networks.now;
-        if networks.client().send(now, Message::new(payload)).is_err() {
-            return networks.drain(0);
-        }
-        networks.sent_at.insert(number, now);
-    }
+fn feed(networks: &mut World) {
+    while networks.send(MESSAGE_BYTES) {}
 }
 
 /// Whether both networks lead through one bottleneck, or each through its own. The second one has no competitor then.
@@ -48,10 +39,9 @@ enum Bottleneck {
 /// Shares of 10 Mbit/s in percent that the first client gets of the competitor's bottleneck: of the messages delivered and of the bytes sent.
 fn shares(multihoming: &Multihoming, bottleneck: Bottleneck, loss: Probability, seed: u64) -> [u64; 2] {
     let single = Multihoming { paths_max: 1, ..Multihoming::default() };
-    let delays = [Duration::from_millis(20); 2];
-    let mut clients = [multihoming, &single].map(|multihoming| {
-        TwoNetworks::with_delays(&Config::default(), multihoming, (Probability::ZERO, delays), seed)
-    });
+    let links = [20, 20].map(|ms| link(Duration::from_millis(ms), Probability::ZERO));
+    let mut clients =
+        [multihoming, &single].map(|multihoming| World::new(&Config::default(), Some(multihoming), &links, seed));
     let config = LinkConfig {
         rate: Some(Bandwidth::from_bits_per_second(10_000_000)),
         delay: Duration::from_millis(20),
@@ -61,13 +51,13 @@ fn shares(multihoming: &Multihoming, bottleneck: Bottleneck, loss: Probability, 
         loss: LossModel::Independent(loss),
         ..LinkConfig::default()
     };
-    let mut links = ["bottleneck", "other bottleneck"].map(|name| Link::new(config.clone(), seed, name));
+    let mut bottlenecks = ["bottleneck", "other bottleneck"].map(|name| Link::new(config.clone(), seed, name));
     let link_of = |network| if bottleneck == Bottleneck::Common { 0 } else { network };
-    clients.iter_mut().for_each(|networks| networks.outbox = Some(Vec::new()));
+    clients.iter_mut().for_each(|networks| networks.networks.host_mut(0).outbox = Some(Vec::new()));
     let mut sent_bytes = [0; 2];
-    let end = clients[0].now + Duration::from_secs(30);
+    let end = clients[0].now() + Duration::from_secs(30);
     for step in 0.. {
-        if clients[0].now >= end {
+        if clients[0].now() >= end {
             break;
         }
         // Neither is always the first to find room in the queue.
@@ -75,19 +65,21 @@ fn shares(multihoming: &Multihoming, bottleneck: Bottleneck, loss: Probability, 
             let networks = &mut clients[client];
             feed(networks);
             networks.run_for(STEP);
-            for (network, datagram) in networks.outbox.as_mut().unwrap().drain(..) {
-                let link = link_of(network);
+            let now = networks.now();
+            for datagram in networks.networks.host_mut(0).outbox.as_mut().unwrap().drain(..) {
+                let link = link_of(datagram.network);
                 sent_bytes[client] += if link == 0 { datagram.size().bytes() } else { 0 };
-                links[link].send(networks.now, Through { client, network, datagram });
+                bottlenecks[link].send(now, Through { client, datagram });
             }
         }
-        for link in &mut links {
-            while let Some(Through { client, network, datagram }) = link.poll_delivery(clients[0].now) {
-                clients[client].deliver(1, network, datagram.0);
+        let now = clients[0].now();
+        for link in &mut bottlenecks {
+            while let Some(Through { client, datagram }) = link.poll_delivery(now) {
+                clients[client].networks.host_mut(1).handle_packet(now, datagram);
             }
         }
     }
-    let delivered = clients.each_ref().map(|networks| networks.delivered.len() as u64);
+    let delivered = clients.each_ref().map(|networks| networks.delivered() as u64);
     [delivered, sent_bytes].map(|[first, second]| first * 100 / (first + second))
 }
 

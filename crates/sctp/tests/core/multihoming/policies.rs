@@ -1,7 +1,7 @@
 //! Delays and bytes of the policies by which two paths share a thin stream.
 
 use festina_netsim::LossModel;
-use festina_sctp::{Event, PathPolicy, PathState};
+use festina_sctp::PathPolicy;
 
 use super::*;
 
@@ -24,14 +24,14 @@ fn cost(policy: PathPolicy, round_trips_ms: [u64; 2], paths_max: usize) -> Cost 
     let delays = round_trips_ms.map(|ms| Duration::from_millis(ms) / 2);
     let multihoming = Multihoming { policy, paths_max, ..Multihoming::default() };
     let loss = Probability::from_percent(5);
-    let mut networks = TwoNetworks::with_delays(&Config::default(), &multihoming, (loss, delays), 1);
-    networks.stream_each(INTERVAL, INTERVAL * 100);
-    let (first, before) = (u32::try_from(networks.sent_at.len()).unwrap(), networks.client().stats().sent.bytes);
-    networks.stream_each(INTERVAL, INTERVAL * MESSAGES);
+    let links = delays.map(|delay| link(delay, loss));
+    let mut networks = World::new(&Config::default(), Some(&multihoming), &links, 1);
+    networks.stream(100, INTERVAL, INTERVAL * 100);
+    let (first, before) = (networks.sent_at.len(), networks.client().stats().sent.bytes);
+    networks.stream(100, INTERVAL, INTERVAL * MESSAGES);
     networks.run_for(Duration::from_secs(100));
-    let all: Vec<_> = (0..first + MESSAGES).collect();
-    assert_eq!(networks.delivered, all, "each message once and in order");
-    let mut delays: Vec<Duration> = networks.delays.range(first..).map(|(_, &delay)| delay).collect();
+    networks.assert_all_delivered();
+    let mut delays: Vec<Duration> = networks.delays(first).collect();
     delays.sort_unstable();
     let quantile = |parts: usize| delays[delays.len() * parts / 1_000];
     let bytes = networks.client().stats().sent.bytes - before;
@@ -76,12 +76,12 @@ fn a_slow_second_path_makes_nothing_later_than_the_fast_one_alone() {
 fn a_path_that_fails_gets_heartbeats_and_no_copies() {
     let bytes = |policy, paths_max, is_cut: bool| {
         let multihoming = Multihoming { policy, paths_max, ..Multihoming::default() };
-        let mut networks = TwoNetworks::new(&Config::default(), &multihoming, Probability::ZERO, 1);
-        networks.stream(ms(5_000));
+        let mut networks = two_networks(&Config::default(), &multihoming, Probability::ZERO, 1);
+        stream(&mut networks, ms(5_000));
         networks.cut(1, is_cut, Probability::ZERO);
-        networks.stream(ms(30_000));
+        stream(&mut networks, ms(30_000));
         let before = networks.client().stats().sent.bytes;
-        networks.stream(ms(30_000));
+        stream(&mut networks, ms(30_000));
         networks.client().stats().sent.bytes - before
     };
     let alone = bytes(PathPolicy::PrimaryOnly, 1, false);
@@ -127,18 +127,14 @@ fn a_slow_first_path_makes_nothing_later_than_the_fast_one_alone() {
 }
 
 /// Copies over round trips of 100 and 200 ms, where these packets of the peer are lost on the first network. Returns the changes of its state.
-fn answers_lost(lost: &[u64]) -> (TwoNetworks, Vec<bool>) {
+fn answers_lost(lost: &[u64]) -> (World, Vec<bool>) {
     let multihoming = Multihoming { policy: PathPolicy::Copies, ..Multihoming::default() };
-    let delays = (Probability::ZERO, [ms(50), ms(100)]);
-    let mut networks = TwoNetworks::with_delays(&Config::default(), &multihoming, delays, 1);
-    networks.stream_each(INTERVAL, INTERVAL * 40);
-    networks.links[0][1] = Link::new(
-        LinkConfig { delay: ms(50), loss: LossModel::Exact(lost.to_vec()), ..LinkConfig::default() },
-        1,
-        "answers",
-    );
-    networks.stream_each(INTERVAL, INTERVAL * 20);
-    let suspicions = networks.events[0].iter().filter_map(|event| match event {
+    let links = [50, 100].map(|delay| link(ms(delay), Probability::ZERO));
+    let mut networks = World::new(&Config::default(), Some(&multihoming), &links, 1);
+    networks.stream(100, INTERVAL, INTERVAL * 40);
+    networks.networks.link_mut(0, 1).set_loss(LossModel::Exact(lost.to_vec()));
+    networks.stream(100, INTERVAL, INTERVAL * 20);
+    let suspicions = networks.networks.host(0).events.iter().filter_map(|(_, event)| match event {
         Event::PathSuspected { suspected, .. } => Some(*suspected),
         _ => None,
     });
@@ -158,9 +154,9 @@ fn a_path_that_has_answered_since_a_lost_heartbeat_carries_the_stream_through_an
     assert_eq!(suspicions, [true, false]);
     let states: Vec<_> = networks.client().paths().map(|path| (path.state, path.carries_data)).collect();
     assert_eq!(states, [(PathState::Active, true), (PathState::Active, false)]);
-    let first = u32::try_from(networks.sent_at.len()).unwrap();
+    let first = networks.sent_at.len();
     networks.cut(1, true, Probability::ZERO);
-    networks.stream_each(INTERVAL, INTERVAL * 20);
+    networks.stream(100, INTERVAL, INTERVAL * 20);
     networks.run_for(ms(1_000));
     assert_eq!(networks.delay_max(first), ms(50));
 }
