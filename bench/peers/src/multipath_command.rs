@@ -10,7 +10,7 @@ use festina_units::Probability;
 /// real sockets in network namespaces
 #[derive(clap::Args)]
 pub(crate) struct MultipathArguments {
-    /// Seconds of each measurement, of which there are three in a round
+    /// Seconds of each measurement; a round has three measurements
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Connections of each contender at the same time

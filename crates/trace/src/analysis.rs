@@ -53,7 +53,7 @@ use table::{Conversation, Heard, Slot, Table};
 
 use crate::dissect::{Decryption, Dissected, Dissector};
 use crate::error::ReadError;
-use crate::flow::Protocol;
+use crate::protocol::Protocol;
 use crate::read::{CapturedPacket, PacketReader};
 
 /// How a capture is analysed.

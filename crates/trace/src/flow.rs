@@ -11,22 +11,12 @@ use crate::bytes::{u16_at, u32_at};
 use crate::dissect::{Dissected, Dissector, Transport};
 use crate::error::ReadError;
 use crate::ip::UDP_HEADER_BYTES;
+pub use crate::protocol::Protocol;
 use crate::read::PacketReader;
 
 /// Maximum number of flows, and of writes.
 const FLOWS_MAX: usize = 1 << 20;
 const WRITES_MAX: usize = 1 << 23;
-
-/// A transport protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// SCTP, directly over IP or in UDP.
-    Sctp,
-}
 
 /// One direction of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,6 +40,7 @@ pub mod flow;
 mod histogram;
 pub mod ip;
 pub mod pcapng;
+mod protocol;
 pub mod read;
 pub mod tcp;
 

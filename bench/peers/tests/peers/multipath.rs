@@ -1,5 +1,5 @@
-//! Thin streams over two networks, the first of which fails for 3 s, beside the kernel's MPTCP. Where the kernel has none or this user may make no
-//! namespaces, this says so and proves nothing, except in continuous integration.
+//! Thin streams over two networks beside the kernel's MPTCP: the first network fails for 3 s. Without MPTCP or the privilege to make namespaces, the
+//! test says so and proves nothing, except in continuous integration.
 
 use std::env::var_os;
 use std::time::Duration;

@@ -479,7 +479,8 @@ impl Shared {
         }
     }
 
-    /// A client's own address is gone: takes the one that leads to the destination now. A server stays where it was told to listen.
+    /// A client's own address is gone: takes the one that leads to the destination now. A server stays: at another
+    /// address it could listen to a network that it is to be hidden from.
     fn replaces_lost_address(&self, destination: SocketAddr) -> bool {
         if lock(&self.accepting).can_listen {
             return false;

@@ -284,7 +284,7 @@ async fn a_server_follows_the_socket_of_an_idle_client() {
     }
 }
 
-/// DHCP has given the host another address. The server keeps its own, though it is lost as well: it stays where it was told to listen.
+/// DHCP has given the host another address. The server keeps its own, though it is lost as well.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_client_whose_own_address_is_gone_takes_another_of_this_host_and_a_server_does_not() {

@@ -87,16 +87,23 @@ pub(super) struct Circumstances {
     /// There was a retransmission in response to reports, and some of the data outstanding then is not acknowledged
     /// yet.
     pub(super) in_recovery: bool,
-    /// A round-trip time was measured since the last probe.
-    pub(super) may_probe: bool,
+    /// Probes of this sender.
+    pub(super) probes: Probes,
     /// The cause of another retransmission in the same packet.
     pub(super) bundled_with: Option<Cause>,
-    /// Whether this sender is known to send probes or not to.
-    pub(super) probes: Option<bool>,
     /// Copies so far.
     pub(super) copies: u32,
     /// The copy before this one left by another path of the association.
     pub(super) is_by_another_path: bool,
+}
+
+/// Knowledge of a sender's probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Probes {
+    /// Whether it sends some, if that is known.
+    pub(super) are_sent: Option<bool>,
+    /// A round-trip time was measured since the last one.
+    pub(super) may_follow: bool,
 }
 
 /// The likely values of a sender's timers.
@@ -139,7 +146,7 @@ impl Circumstances {
         if self.is_prompt() && (is_reported || goes_on) {
             // An episode that a timeout began retransmits everything once. RACK marks data as lost that was overtaken
             // since (RFC 8985 §6.2).
-            let is_lost_again = self.is_overtaken && self.was_sent_since_timer && self.probes == Some(true);
+            let is_lost_again = self.is_overtaken && self.was_sent_since_timer && self.probes.are_sent == Some(true);
             return match self.after_timer {
                 Some(Cause::Timeout) if !is_lost_again => (Cause::Timeout, Confidence::Likely),
                 _ if is_reported => (Cause::Fast, Confidence::Sure),
@@ -152,16 +159,16 @@ impl Circumstances {
         let reordering = self.timers.srtt + Duration::from_millis(5);
         let is_soon = self.since_heard.is_some_and(|since| since <= reordering);
         let is_overtaken = self.is_overtaken || (self.reports > 0 && self.copies == 1);
-        if is_overtaken && self.probes == Some(true) && is_soon {
+        if is_overtaken && self.probes.are_sent == Some(true) && is_soon {
             return (Cause::Fast, Confidence::Likely);
         }
-        match (self.after_timer, self.probes) {
+        match (self.after_timer, self.probes.are_sent) {
             // There is one probe at most before the timeout.
             (Some(_), _) => (Cause::Timeout, Confidence::Sure),
             (None, Some(false)) => (Cause::Timeout, Confidence::Sure),
             (None, _) if !self.is_last => (Cause::Timeout, Confidence::Sure),
             // A probe needs a round trip measured since the one before, and no repair under way (RFC 8985 §7.2, §7.3).
-            (None, _) if self.in_recovery || !self.may_probe => (Cause::Timeout, Confidence::Likely),
+            (None, _) if self.in_recovery || !self.probes.may_follow => (Cause::Timeout, Confidence::Likely),
             (None, Some(true)) => (Cause::Probe, Confidence::Likely),
             (None, None) => (Cause::Timeout, Confidence::Guess),
         }

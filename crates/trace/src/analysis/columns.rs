@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::report::{PathTraffic, StreamReport};
-use crate::flow::Protocol;
 use crate::histogram::Histogram;
+use crate::protocol::Protocol;
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use super::headers::Sctp;
 use super::packet::{Content, Key, Parsed, parse};
 use crate::dissect::Transport;
-use crate::flow::Protocol;
+use crate::protocol::Protocol;
 
 /// Maximum number of pairs, and of tags, that are remembered, which take 40 megabytes. Beyond it all are forgotten, and the further paths of the
 /// associations until then count as associations of their own.

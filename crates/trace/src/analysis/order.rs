@@ -117,7 +117,7 @@ fn mark(number: u16, parsed: &Parsed<'_>) -> u64 {
 mod tests {
     use super::super::packet::{Content, End, Key};
     use super::*;
-    use crate::flow::Protocol;
+    use crate::protocol::Protocol;
 
     #[test]
     fn a_sender_that_counts_is_known_after_three_steps_and_across_the_wrap() {

@@ -8,8 +8,8 @@ use festina_sctp::wire::Packet;
 use super::headers::{Sctp, Tcp};
 use crate::bytes::u16_at;
 use crate::dissect::{Encryption, SCTP_OVER_UDP_PORT, Transport};
-use crate::flow::Protocol;
 use crate::ip::UDP_HEADER_BYTES;
+use crate::protocol::Protocol;
 
 /// One end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

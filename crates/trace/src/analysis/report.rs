@@ -7,8 +7,8 @@ use festina_units::{Duration, Instant};
 use super::cause::{Cause, Confidence};
 use super::outstanding::Range;
 use super::slow_start::SlowStart;
-use crate::flow::Protocol;
 use crate::histogram::Histogram;
+use crate::protocol::Protocol;
 
 /// One direction of a conversation: its packets and their fate. Durations within histograms are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]

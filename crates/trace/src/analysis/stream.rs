@@ -16,7 +16,7 @@ use super::receiver::Deliveries;
 use super::report::{OutOfOrder, Retransmission, StreamReport, Write};
 use super::thin::ThinClock;
 
-use crate::flow::Protocol;
+use crate::protocol::Protocol;
 
 pub(super) use segments::SegmentSize;
 

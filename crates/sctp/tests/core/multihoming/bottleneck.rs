@@ -38,7 +38,7 @@ fn feed(networks: &mut TwoNetworks) {
     }
 }
 
-/// Whether both networks lead through one bottleneck, or each through its own, of which the second has no competitor.
+/// Whether both networks lead through one bottleneck, or each through its own. The second one has no competitor then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bottleneck {
     Common,

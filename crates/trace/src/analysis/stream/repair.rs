@@ -4,7 +4,7 @@ use std::ops::Range as IndexRange;
 
 use festina_units::{Duration, Instant};
 
-use super::super::cause::{Cause, Circumstances};
+use super::super::cause::{Cause, Circumstances, Probes};
 use super::super::estimate::ns_between;
 use super::super::outstanding::Range;
 use super::super::report::Retransmission;
@@ -32,10 +32,12 @@ impl Stream {
             after_timer: self.repair.after_timer.map(|timer| timer.cause),
             was_sent_since_timer: !is_before(self.repair.after_timer.map(|timer| timer.packet)),
             timers: self.round_trips.timers(sent.framing.is_none()),
-            may_probe: !self.repair.has_probed && self.repair.probe_end.is_none(),
+            probes: Probes {
+                are_sent: self.repair.probes,
+                may_follow: !self.repair.has_probed && self.repair.probe_end.is_none(),
+            },
             in_recovery: self.repair.recovery.is_some(),
             bundled_with: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
-            probes: self.repair.probes,
             copies: range.map_or(1, |range| range.copies),
             is_by_another_path: range.is_some_and(|range| range.latest.path != sent.copy.path),
         }
