@@ -1,6 +1,6 @@
 //! A bulk transfer over two paths that share a bottleneck with one over a single path (the goals of RFC 6356 §1).
 
-use festina_netsim::{Datagram, Link, LinkConfig, LinkPacket, Node, PieConfig, QueueDiscipline, QueueLimit};
+use festina_netsim::{Datagram, Link, LinkConfig, LinkPacket, LossModel, Node, PieConfig, QueueDiscipline, QueueLimit};
 use festina_sctp::PathPolicy;
 use festina_units::Bandwidth;
 

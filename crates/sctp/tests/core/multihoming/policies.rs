@@ -95,18 +95,12 @@ fn a_path_that_fails_gets_heartbeats_and_no_copies() {
 fn a_stream_that_is_not_thin_but_leaves_its_window_unused_is_copied_whole_if_all_is_to_be() {
     let bytes = |policy| {
         let multihoming = Multihoming { policy, ..Multihoming::default() };
-        let delays = (Probability::ZERO, [ms(10); 2]);
-        let mut networks = TwoNetworks::with_delays(&Config::default(), &multihoming, delays, 1);
-        networks.stream(ms(5_000));
+        let links = [10; 2].map(|delay| link(ms(delay), Probability::ZERO));
+        let mut networks = World::new(&Config::default(), Some(&multihoming), &links, 1);
+        stream(&mut networks, ms(5_000));
         let before = networks.client().stats().sent.bytes;
-        for frame in 1_000..1_100 {
-            for packet in 0..5 {
-                let payload = [&u32::to_be_bytes(frame * 10 + packet)[..], &[7; 996]].concat();
-                let now = networks.now;
-                networks.sent_at.insert(frame * 10 + packet, now);
-                networks.client().send(now, Message::new(payload)).unwrap();
-            }
-            networks.drain(0);
+        for _frame in 0..100 {
+            assert!((0..5).all(|_| networks.send(1_000)));
             networks.run_for(ms(40));
         }
         networks.client().stats().sent.bytes - before
