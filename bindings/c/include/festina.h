@@ -238,9 +238,9 @@ size_t festina_endpoint_local_address(const festina_endpoint *endpoint, char *bu
  * Peers of encrypted associations follow, and others if only the port has changed. */
 festina_status festina_endpoint_rebind(const festina_endpoint *endpoint, const char *address);
 /* Opens a further socket while associations live, such as when a network appears; port 0 stands for that of the others. The endpoint needs the setting
- * "other_addresses" or "paths_max". Peers of encrypted associations are told. */
+ * "other_addresses" or "paths_max". Peers of encrypted associations learn the address. */
 festina_status festina_endpoint_add_address(const festina_endpoint *endpoint, const char *address);
-/* Closes one of several sockets while associations live, such as before a network ends. The port does not count. Peers of encrypted associations are told. */
+/* Closes one of several sockets while associations live, such as before a network ends. The port does not count. Peers of encrypted associations learn it. */
 festina_status festina_endpoint_remove_address(const festina_endpoint *endpoint, const char *address);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */

@@ -171,7 +171,7 @@ impl Endpoint {
     ///
     /// Each association sends a packet from the new address at once. Peers of encrypted associations follow within about a round trip and a half, as do plain peers if
     /// only the port has changed (RFC 6951 §5.4); at another IP address a plain peer knows the association only if this endpoint has named the
-    /// address. On an endpoint with one address, both sides of an encrypted association then use other connection IDs, so that nobody can link the two addresses by them.
+    /// address. On an endpoint with one address, both sides of an encrypted association then use other connection IDs, so that observers cannot link the two addresses by them.
     ///
     /// # Errors
     /// The address cannot be bound, or is none of the [lower layer](LowerLayer)'s: then the old socket stays.
@@ -182,7 +182,7 @@ impl Endpoint {
     /// Opens a further socket while associations live, such as when a second network appears. Port 0 stands for the port of the others. An endpoint can do so
     /// if it was opened with [other addresses](crate::ServerConfig::with_other_addresses), or for [several paths](crate::Transport::with_paths_max).
     ///
-    /// Peers of encrypted associations are told the address, and use it once it has answered a heartbeat. Plain peers learn it from associations that begin later.
+    /// Peers of encrypted associations learn the address, and use it once it has answered a heartbeat. Plain peers learn it from associations that begin later.
     ///
     /// # Errors
     /// The address is none of a single host, is there already or cannot be bound, or the endpoint cannot have several.
@@ -191,7 +191,7 @@ impl Endpoint {
     }
 
     /// Closes the socket with one of several addresses while associations live, such as before a network ends. The next one becomes [`local_addr`](Self::local_addr) if
-    /// it was the first. Each association goes on from the others at once. Peers of encrypted associations are told; plain ones notice that the
+    /// it was the first. Each association goes on from the others at once. Peers of encrypted associations learn it; plain ones notice that the
     /// address does not answer.
     ///
     /// # Errors

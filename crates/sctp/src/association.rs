@@ -30,7 +30,7 @@ mod state;
 mod timing;
 mod transmit;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -358,17 +358,6 @@ impl Association {
     /// The destination of the path of the handshake.
     pub fn remote(&self) -> SocketAddr {
         self.paths.first().remote
-    }
-
-    /// Returns the IP addresses of the peer, each once: the destination of each path, then the others in the order in which the peer's INIT or INIT ACK
-    /// named them (RFC 9260 §5.1.2). Packets from all of them are accepted. Only those of paths are known to be reachable.
-    ///
-    /// At most 8 others are kept. Unspecified, multicast and broadcast addresses are left out, and so are loopback and IPv6 link-local addresses unless
-    /// the INIT came from one.
-    pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let of_paths = self.paths.iter().map(|path| path.remote.ip().to_canonical());
-        let others = self.peer.addresses.as_slice().iter().copied().filter(|&address| !self.paths.lead_to(address));
-        of_paths.chain(others)
     }
 
     /// The SCTP ports.

@@ -336,7 +336,7 @@ impl Association {
         self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
         self.enter_established(now, None);
         if let Some(others) = &mut self.paths.others {
-            others.received_before = self.counters.bytes_received;
+            others.probes.received_before = self.counters.bytes_received;
         }
         Ok(())
     }

@@ -168,13 +168,13 @@ impl Association {
     #[inline]
     pub(super) fn next_probe(&self) -> Option<(Instant, PathId)> {
         let others = self.paths.others.as_ref()?;
-        let received_bytes = self.counters.bytes_received.saturating_sub(others.received_before);
+        let received_bytes = self.counters.bytes_received.saturating_sub(others.probes.received_before);
         let allowed_bytes = received_bytes.saturating_mul(UNCONFIRMED_BYTES_FACTOR);
-        if others.bytes_unconfirmed + self.probe_bytes() > allowed_bytes {
+        if others.probes.bytes + self.probe_bytes() > allowed_bytes {
             return None;
         }
         let ready = self.paths.iter().filter(|path| !path.is_confirmed() && path.heartbeat_ready());
-        Some((others.probe_at, ready.min_by_key(|path| path.errors())?.sending.id()))
+        Some((others.probes.next_at, ready.min_by_key(|path| path.errors())?.sending.id()))
     }
 
     /// Bytes of a packet with a heartbeat and nothing else. Those that a layer below adds to the packets of the peer do not count as received.

@@ -25,6 +25,17 @@ impl Context {
 }
 
 impl Association {
+    /// Returns the IP addresses of the peer, each once: the destination of each path, then the others in the order in which the peer's INIT or INIT ACK
+    /// named them (RFC 9260 §5.1.2). Packets from all of them are accepted. Only those of paths are known to be reachable.
+    ///
+    /// At most 8 others are kept. Unspecified, multicast and broadcast addresses are left out, and so are loopback and IPv6 link-local addresses unless
+    /// the INIT came from one.
+    pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let of_paths = self.paths.iter().map(|path| path.remote.ip().to_canonical());
+        let others = self.peer.addresses.as_slice().iter().copied().filter(|&address| !self.paths.lead_to(address));
+        of_paths.chain(others)
+    }
+
     /// Returns the addresses of this endpoint, as far as the association knows them.
     pub fn own_addresses(&self) -> &[IpAddr] {
         self.context.addresses()
@@ -43,7 +54,7 @@ impl Association {
         }
     }
 
-    /// The peer names all of its addresses anew, as [`Context::address_list`] writes them. A path to each new one opens, within the limits of a handshake. Those to
+    /// The peer names all of its addresses, as [`Context::address_list`] writes them, in place of those before. A path to each new one opens, within the limits of a handshake. Those to
     /// addresses that it has named before and does not any more close, as soon as the address of another is confirmed. A list without a usable address
     /// has no effect. Only where INITs were exchanged out of band: the layer below knows that the peer says so.
     pub fn name_addresses(&mut self, now: Instant, list: &[u8]) {

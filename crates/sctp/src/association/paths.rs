@@ -42,18 +42,25 @@ pub(super) struct Others {
     suspected_above: Option<u32>,
     /// Consecutive errors of all paths together (RFC 9260 §8.1).
     errors: u32,
-    /// Bytes sent to addresses that were not confirmed.
-    pub(super) bytes_unconfirmed: u64,
-    /// Bytes that the peer had sent when it restarted, which allow nothing more.
-    pub(super) received_before: u64,
-    /// When the next of those addresses may be probed.
-    pub(super) probe_at: Instant,
+    /// The probes of addresses that are not confirmed.
+    pub(super) probes: Probes,
     /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
     pub(super) silent_until: ByPath<OptionalInstant>,
     /// Paths to addresses that the peer no longer names, until another path is confirmed.
     pub(super) left: PathSet,
     /// How often in a row another path has taken over because of that, and nothing was acknowledged since.
     pub(super) moves_in_vain: u32,
+}
+
+/// What addresses get that are not confirmed.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    /// Bytes sent there.
+    pub(super) bytes: u64,
+    /// Bytes that the peer had sent when it restarted, which allow nothing more.
+    pub(super) received_before: u64,
+    /// When the next of those addresses may be probed.
+    pub(super) next_at: Instant,
 }
 
 /// Takeovers in a row after which nothing was acknowledged.
@@ -99,8 +106,7 @@ impl Paths {
     pub(super) fn open(&mut self, paths: Vec<Path>, multihoming: &Multihoming) {
         let [primary, data, repairs, heard_data, came_by] = [PathId::PRIMARY; 5];
         let (sharing, suspected_above) = (Sharing::new(multihoming.policy), multihoming.suspected_above);
-        let (errors, bytes_unconfirmed, received_before, probe_at) = (0, 0, 0, Instant::ZERO);
-        let silent_until = ByPath::default();
+        let (probes, silent_until) = (Probes::default(), ByPath::default());
         self.others = Some(Box::new(Others {
             paths,
             primary,
@@ -111,10 +117,8 @@ impl Paths {
             came_by,
             answers: None,
             suspected_above,
-            errors,
-            bytes_unconfirmed,
-            received_before,
-            probe_at,
+            errors: 0,
+            probes,
             silent_until,
             left: PathSet::default(),
             moves_in_vain: 0,
@@ -490,8 +494,8 @@ impl Others {
     pub(super) fn note_probe(&mut self, now: Instant, id: PathId, rto: Duration, bytes: u64) {
         let path = id.other().and_then(|other| self.paths.get(other));
         if path.is_some_and(|path| !path.is_confirmed()) {
-            self.bytes_unconfirmed += bytes;
-            self.probe_at = now + rto;
+            self.probes.bytes += bytes;
+            self.probes.next_at = now + rto;
         }
     }
 }

@@ -26,7 +26,7 @@ impl SecureAssociation {
         }
     }
 
-    /// The peer may have named its addresses anew.
+    /// The peer may have named its addresses again.
     pub(super) fn follow_names(&mut self, now: Instant) {
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted) else { return };
         if let Some(list) = self.channel.take_list() {

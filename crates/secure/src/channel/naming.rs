@@ -1,4 +1,4 @@
-//! Addresses that come and go while an association lasts: each side names all of its own anew until the peer has acknowledged that.
+//! Addresses that come and go while an association lasts: each side names all of its own again until the peer has acknowledged that.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -38,7 +38,7 @@ pub(super) struct Lists {
     own: Option<(Vec<u8>, Instant, u8)>,
     /// The number of the peer's latest list.
     heard: u16,
-    /// The peer's latest list that nobody has read yet.
+    /// The peer's latest list, until it is read.
     of_peer: Option<Vec<u8>>,
     /// A list of this number is to be acknowledged.
     owed: Option<u16>,

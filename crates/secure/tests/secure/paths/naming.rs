@@ -89,7 +89,7 @@ fn a_peer_that_leaves_all_addresses_that_answer_keeps_them_until_another_does() 
     let before = networks.readdress(0, &before, &unusable);
     networks.stream(SECOND * 3);
     assert_eq!(networks.open(1).len(), 3);
-    // What is left counts as left once an address that is named answers.
+    // Once an address that is named answers, the others are left.
     networks.readdress(0, &before, &[address(0, 1).ip()]);
     networks.stream(SECOND * 3);
     assert_eq!(networks.open(1), [(address(0, 1), PathState::Active)]);
