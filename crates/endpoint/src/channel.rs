@@ -53,8 +53,8 @@ pub trait Channel {
         self.core_mut().rebind(now, is_other_network);
     }
     /// The endpoint has other addresses from now on: as [`sctp::Association::use_addresses`].
-    fn use_addresses(&mut self, _now: Instant, contexts: (&Arc<sctp::Context>, &Arc<sctp::Context>)) {
-        self.core_mut().use_addresses(contexts);
+    fn use_addresses(&mut self, _now: Instant, (before, after): (&Arc<sctp::Context>, &Arc<sctp::Context>)) {
+        self.core_mut().use_addresses(before, after);
     }
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     #[inline]

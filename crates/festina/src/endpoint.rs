@@ -171,7 +171,8 @@ impl Endpoint {
     ///
     /// Each association sends a packet from the new address at once. Peers of encrypted associations follow within about a round trip and a half, as do plain peers if
     /// only the port has changed (RFC 6951 §5.4); at another IP address a plain peer knows the association only if this endpoint has named the
-    /// address. On an endpoint with one address, both sides of an encrypted association then use other connection IDs, so that observers cannot link the two addresses by them.
+    /// address. On an endpoint with one address, both sides of an encrypted association then use other connection IDs, so that observers cannot link the
+    /// two addresses by them.
     ///
     /// # Errors
     /// The address cannot be bound, or is none of the [lower layer](LowerLayer)'s: then the old socket stays.

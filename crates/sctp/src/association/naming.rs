@@ -42,7 +42,7 @@ impl Association {
     }
 
     /// This endpoint has the addresses of another context now, in place of those of `before`.
-    pub fn use_addresses(&mut self, (before, now): (&Arc<Context>, &Arc<Context>)) {
+    pub fn use_addresses(&mut self, before: &Arc<Context>, now: &Arc<Context>) {
         self.context = if Arc::ptr_eq(&self.context, before) {
             Arc::clone(now)
         } else {

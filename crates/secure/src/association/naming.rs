@@ -15,7 +15,7 @@ impl SecureAssociation {
         self.context = Arc::clone(after);
         (self.ends.local, self.ends.sent_from) = (None, None);
         let Some(core) = self.core.as_mut().filter(|core| !core.is_closed()) else { return };
-        core.use_addresses((before, after));
+        core.use_addresses(before, after);
         let list = after.address_list(core.remote().ip());
         if !list.is_empty() {
             let may_leave = self.is_adopted && (self.is_confirmed || self.channel.side() == Side::Server);
