@@ -237,8 +237,8 @@ size_t festina_endpoint_local_address(const festina_endpoint *endpoint, char *bu
 /* Replaces the socket by one at another address or port while associations live, such as after a change of networks; on failure the old socket stays.
  * Peers of encrypted associations follow, and others if only the port has changed. */
 festina_status festina_endpoint_rebind(const festina_endpoint *endpoint, const char *address);
-/* Opens a further socket while associations live, such as when a network appears; port 0 stands for that of the others. The endpoint needs the setting
- * "other_addresses" or "paths_max". Peers of encrypted associations learn the address. */
+/* Opens a further socket while associations live, such as when a network appears; port 0 stands for that of the others. The endpoint needs other
+ * addresses or several paths in its settings. Peers of encrypted associations learn the address. */
 festina_status festina_endpoint_add_address(const festina_endpoint *endpoint, const char *address);
 /* Closes one of several sockets while associations live, such as before a network ends. The port does not count. Peers of encrypted associations learn it. */
 festina_status festina_endpoint_remove_address(const festina_endpoint *endpoint, const char *address);

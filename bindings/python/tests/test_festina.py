@@ -63,7 +63,7 @@ async def test_messages_arrive_with_what_was_said_of_them() -> None:
 
 
 async def test_addresses_come_and_go() -> None:
-    config = festina.Config(encryption="off", paths_max=4)
+    config = festina.Config.plain(paths_max=4)
     async with festina.Endpoint.client(("127.0.0.1", 0), config) as endpoint:
         host, port = endpoint.local_address
         for refused in [lambda: endpoint.add_address((host, port)), lambda: endpoint.remove_address((host, port))]:

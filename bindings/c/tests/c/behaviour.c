@@ -585,9 +585,8 @@ static void addresses_come_and_go(void)
     festina_endpoint *endpoint = NULL;
     char port[8], added[64], address[64];
 
-    OK(festina_config_new(&config));
-    OK(festina_config_set(config, "encryption", "off"));
-    OK(festina_config_set(config, "paths_max", "4"));
+    OK(festina_config_plain(NULL, &config));
+    OK(festina_config_set_paths_max(config, 4));
     OK(festina_endpoint_client("127.0.0.1:0", config, &endpoint));
     EXPECT(festina_endpoint_local_address(endpoint, address, sizeof address) > 0);
     snprintf(port, sizeof port, "%s", strchr(address, ':') + 1);
