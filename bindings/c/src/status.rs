@@ -110,7 +110,9 @@ impl From<SecurityError> for Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let status = match &error {
-            OpenError::Bind(BindError::Config(_) | BindError::Security(_)) => Status::Invalid,
+            OpenError::Bind(
+                BindError::Config(_) | BindError::Security(_) | BindError::Addresses(_) | BindError::Removal { .. },
+            ) => Status::Invalid,
             _ => Status::System,
         };
         Self::new(status, error)

@@ -73,7 +73,13 @@ impl From<SecurityError> for Failure {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        let is_invalid = matches!(error, OpenError::Bind(BindError::Config(_) | BindError::Security(_)));
+        let is_invalid = match &error {
+            OpenError::Bind(error) => matches!(
+                error,
+                BindError::Config(_) | BindError::Security(_) | BindError::Addresses(_) | BindError::Removal { .. }
+            ),
+            _ => false,
+        };
         Self::new(if is_invalid { "InvalidError" } else { "BindError" }, &error)
     }
 }

@@ -2,7 +2,7 @@
 //! core: [`SendError`](crate::SendError) and [`ClosedReason`](crate::ClosedReason).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use festina_sctp::{ClosedReason, ConfigError, MultihomingError, StreamId, StreamScheduler};
 use festina_units::Duration;
@@ -33,6 +33,14 @@ pub enum BindError {
         /// The requested address; the port is 0 for a raw socket.
         address: SocketAddr,
         /// The operating system's error.
+        source: io::Error,
+    },
+    /// Caller: the address is none of several that the endpoint has.
+    #[error("cannot remove the address {address}: {source}")]
+    Removal {
+        /// The address.
+        address: IpAddr,
+        /// Why.
         source: io::Error,
     },
     /// Caller: one of several addresses is that of no single host, or an IPv4 address written as an IPv6 one.

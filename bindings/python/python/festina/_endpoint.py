@@ -51,12 +51,13 @@ class Endpoint:
 
     def add_address(self, address: Address) -> None:
         """Opens a further socket while associations live, such as when a network appears. Port 0 stands for that of the others. The endpoint needs the
-        setting `other_addresses` or `paths_max`. Peers of encrypted associations learn the address. Raises `BindError` if the address cannot be bound."""
+        setting `other_addresses` or `paths_max`. Peers of encrypted associations learn the address. Raises `BindError` if the address cannot be bound,
+        `InvalidError` if it is there already."""
         self._native.add_address(_text(address))
 
     def remove_address(self, address: Address) -> None:
         """Closes one of several sockets while associations live, such as before a network ends. The port does not count. Peers of encrypted associations
-        learn it. Raises `BindError` if the endpoint does not have the address, or no other."""
+        learn it. Raises `InvalidError` if the endpoint does not have the address, or no other."""
         self._native.remove_address(_text(address))
 
     def listen(self, port: int = _festina.DEFAULT_SCTP_PORT, *, hold_requests: bool = False) -> Listener:

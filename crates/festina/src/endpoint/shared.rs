@@ -217,7 +217,8 @@ impl Shared {
             let source = std::io::Error::new(std::io::ErrorKind::Unsupported, problem);
             return Err(BindError::Socket { address, source });
         }
-        self.check_addresses(|addresses| addresses.push(address.ip()))?;
+        let addresses = [self.socket.addresses(), vec![address.ip()]].concat();
+        sctp::Multihoming { addresses, ..sctp::Multihoming::default() }.validate()?;
         self.socket.add(&*self.runtime, address).map_err(|source| BindError::Socket { address, source })?;
         self.wake_driver();
         self.tell_addresses(None);
@@ -226,9 +227,7 @@ impl Shared {
 
     /// Closes the socket with this address, and tells all associations.
     pub(super) fn remove_address(&self, address: IpAddr) -> Result<(), BindError> {
-        let failed = |source| BindError::Socket { address: SocketAddr::new(address, 0), source };
-        self.check_addresses(|_| {})?;
-        self.socket.remove(address).map_err(failed)?;
+        self.socket.remove(address).map_err(|source| BindError::Removal { address, source })?;
         self.wake_driver();
         self.tell_addresses(Some(address));
         Ok(())
@@ -237,14 +236,6 @@ impl Shared {
     /// The settings of associations that begin now, if the addresses have changed.
     pub(crate) fn readdressed(&self) -> Option<Arc<sctp::Context>> {
         lock(&self.accepting).readdressed.clone()
-    }
-
-    /// Checks the addresses after a change, on an endpoint whose associations may have several.
-    fn check_addresses(&self, change: impl FnOnce(&mut Vec<IpAddr>)) -> Result<(), BindError> {
-        let mut addresses = self.socket.addresses();
-        change(&mut addresses);
-        sctp::Multihoming { addresses, ..sctp::Multihoming::default() }.validate()?;
-        Ok(())
     }
 
     /// Associations that begin from now on have the present addresses. Returns the settings before and now.

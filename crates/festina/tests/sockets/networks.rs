@@ -114,12 +114,22 @@ async fn addresses_that_cannot_come_or_go_are_refused_and_change_nothing() {
     assert!(matches!(endpoint.add_address("224.0.0.1:1".parse().unwrap()), Err(BindError::Addresses(_))));
     assert!(matches!(endpoint.add_address(address(0, 0)), Err(BindError::Addresses(_))), "it is there");
     assert!(matches!(endpoint.add_address(address(1, 0)), Err(BindError::Socket { .. })), "it is another's");
-    assert!(matches!(endpoint.remove_address(address(0, 0).ip()), Err(BindError::Socket { .. })), "it is the last");
+    assert!(matches!(endpoint.remove_address(address(0, 0).ip()), Err(BindError::Removal { .. })), "it is the last");
     endpoint.add_address(address(0, 1)).unwrap();
-    assert!(matches!(endpoint.remove_address(address(0, 2).ip()), Err(BindError::Socket { .. })), "there is none");
+    assert!(matches!(endpoint.remove_address(address(0, 2).ip()), Err(BindError::Removal { .. })), "there is none");
     assert_eq!(endpoint.local_addrs(), [address(0, 0), address(0, 1)]);
     both_ways(&pair, "as before").await;
     let single = Endpoint::bind_on(MemoryNetwork::new().bind(address(0, 0)).unwrap(), ClientConfig::plain());
     let refused = single.await.unwrap().add_address(address(0, 1)).unwrap_err();
     assert!(refused.to_string().contains(&address(0, 1).to_string()), "{refused}");
+}
+
+#[tokio::test]
+async fn a_network_whose_socket_is_replaced_at_the_same_address_goes_on() {
+    let config = || ClientConfig::plain().with_other_addresses(["127.0.0.2".parse().unwrap()]);
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap(), config()).await.unwrap();
+    let before = endpoint.local_addrs();
+    endpoint.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let after = endpoint.local_addrs();
+    assert!(after[0].ip() == before[0].ip() && after[0] != before[0] && after[1] == before[1], "{after:?}");
 }

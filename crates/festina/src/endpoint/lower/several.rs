@@ -104,12 +104,12 @@ impl LowerLayer for Several {
         self.all().map(LowerLayer::local_addr).collect()
     }
 
-    /// The first is replaced. Its port stays if `address` has none, since peers expect all addresses to have the same.
+    /// The first is replaced. Its port stays if `address` has none and another IP address, since peers expect all addresses to have the same.
     fn rebind(&mut self, runtime: &dyn Runtime, mut address: SocketAddr) -> io::Result<()> {
         if self.others.iter().any(|layer| layer.lower.local_addr().ip() == address.ip()) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        if address.port() == 0 {
+        if address.port() == 0 && address.ip() != self.local_addr().ip() {
             address.set_port(self.local_addr().port());
         }
         self.first.lower.rebind(runtime, address)?;
