@@ -66,9 +66,10 @@ async def test_addresses_come_and_go() -> None:
     config = festina.Config.plain(paths_max=4)
     async with festina.Endpoint.client(("127.0.0.1", 0), config) as endpoint:
         host, port = endpoint.local_address
-        for refused in [lambda: endpoint.add_address((host, port)), lambda: endpoint.remove_address((host, port))]:
-            with pytest.raises(festina.InvalidError):
-                refused()
+        with pytest.raises(festina.InvalidError):
+            endpoint.add_address((host, port))
+        with pytest.raises(festina.InvalidError):
+            endpoint.remove_address((host, port))
         endpoint.add_address(("127.0.0.2", 0))
         endpoint.remove_address((host, 0))
         assert endpoint.local_address == ("127.0.0.2", port)
