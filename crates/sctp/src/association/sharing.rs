@@ -180,6 +180,10 @@ impl Association {
         let has_strayed = paths.sharing_mut().is_some_and(|sharing| sharing.strayed_to.is_some());
         for path in paths.iter_mut() {
             path.sending.set_measures(!has_strayed || path.sending.id() == came_by);
+            // Small packets of this path may be acknowledged together with large ones of another.
+            if let Some(search) = path.sending.searching_mut() {
+                search.doubt_acknowledgements(has_strayed);
+            }
         }
         let has_duplicates = acknowledgement.sack.is_some_and(|sack| sack.duplicates().len() > 0);
         let mut kept = Vec::new();

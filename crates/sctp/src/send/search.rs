@@ -52,6 +52,8 @@ pub(crate) struct Search {
     /// Probes of the round so far.
     sent: u64,
     unproved: Unproved,
+    /// The next acknowledgement may be that of a copy on another path.
+    doubts_acknowledgements: bool,
 }
 
 /// Evidence that large packets still arrive.
@@ -126,6 +128,7 @@ impl Search {
             first_nonce: None,
             sent: 0,
             unproved: Unproved::default(),
+            doubts_acknowledgements: false,
         }
     }
 
@@ -319,8 +322,16 @@ impl Search {
         }
     }
 
+    /// What is acknowledged next may be a copy on another path, and shows nothing then.
+    pub(crate) fn doubt_acknowledgements(&mut self, doubts: bool) {
+        self.doubts_acknowledgements = doubts;
+    }
+
     /// Looks for evidence in an acknowledgement: a chunk that fits only into a large packet, or one of a large packet's.
     pub(crate) fn acked(&mut self, credit: &Credit, chunks_max: usize) {
+        if self.doubts_acknowledgements {
+            return;
+        }
         // The SACK of an earlier packet may be delayed.
         let is_since = |sent_at| self.unproved.since.get().is_some_and(|since| sent_at >= since);
         let Some(highest) = credit.highest_acked.filter(|highest| is_since(highest.sent_at)) else { return };

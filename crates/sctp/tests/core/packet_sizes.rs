@@ -1,7 +1,7 @@
 //! Larger packets where the path carries them, in virtual time (RFC 8899).
 
 use festina_netsim::LinkConfig;
-use festina_sctp::{Config, Event, Message, Profile};
+use festina_sctp::{Config, Event, Message, Multihoming, Profile};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
 use crate::networks::{World, link};
@@ -145,5 +145,35 @@ fn an_outage_reduces_no_size() {
         hosts.change(1_500, 0);
         hosts.stream(3_000, Duration::from_millis(100), Duration::from_secs(30));
         assert_eq!((hosts.size(), hosts.reductions()), (1_472, vec![]), "{seconds} s");
+    }
+}
+
+/// Repairs by the other network are acknowledged, and show nothing of packets on this one.
+#[test]
+fn one_of_two_networks_that_carries_less_is_noticed_and_the_paths_rest() {
+    for delay in [Duration::from_micros(150), DELAY] {
+        let mut config = config(Profile::Festina);
+        config.limits.packet_bytes_searched_max = Some(1_500 - HEADER_BYTES);
+        let link = LinkConfig { mtu: Some(ByteCount::from_bytes(1_500)), ..link(delay, Probability::ZERO) };
+        let mut hosts = World::new(&config, Some(&Multihoming::default()), &[link.clone(), link], 1);
+        let stream =
+            |hosts: &mut World, seconds| hosts.stream(10_000, Duration::from_millis(100), Duration::from_secs(seconds));
+        stream(&mut hosts, 4);
+        assert_eq!(hosts.size(), 1_500 - HEADER_BYTES);
+        hosts.change(1_280, 0);
+        stream(&mut hosts, 10);
+        let count = |hosts: &World| {
+            let events = hosts.networks.host(0).events.iter();
+            events.filter(|(_, event)| matches!(event, Event::PathSuspected { .. })).count()
+        };
+        let (at_first, reductions) = (count(&hosts), hosts.reductions());
+        stream(&mut hosts, 30);
+        hosts.run_for(Duration::from_secs(30));
+        let (all, retransmitted) = (count(&hosts), hosts.client().stats().sent.retransmitted.total());
+        println!("{delay:?}: {at_first} then {all} changes, {retransmitted} chunks again, {reductions:?}");
+        hosts.assert_all_delivered();
+        assert!(all == at_first && at_first < 40, "{at_first} {all}");
+        let at_once = |(at, bytes): &(Instant, usize)| *at == reductions[0].0 && *bytes == 1_232;
+        assert!(reductions.len() == 2 && reductions.iter().all(at_once), "both paths: {reductions:?}");
     }
 }
