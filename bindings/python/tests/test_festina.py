@@ -422,7 +422,7 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
         "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log_from_env", "sessions", "plain_clients",
     ):
         settings.pop(without_range)
-    assert len(settings) == 18 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
+    assert len(settings) == 17 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
     assert "default False" in settings.pop("interleaving")
     for name, text in settings.items():
         text = " ".join(text.split())
