@@ -322,7 +322,7 @@ impl Search {
         }
     }
 
-    /// What is acknowledged next may be a copy on another path, and shows nothing then.
+    /// The next acknowledgement may be that of a copy on another path, which shows nothing.
     pub(crate) fn doubt_acknowledgements(&mut self, doubts: bool) {
         self.doubts_acknowledgements = doubts;
     }
